@@ -1,0 +1,80 @@
+package state
+
+import (
+	"github.com/zkd-project/zkd/server/acl"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/wire"
+)
+
+// A Kind says what a Command is about.
+type Kind uint8
+
+// The kinds. "zxid" in a comment means that applying it takes the next zxid, also when it
+// fails with a Code that a client sees.
+const (
+	// KindWrite is a client's write: Op and Body as they came in the frame. zxid.
+	KindWrite Kind = 1
+	// KindCreateSession makes Session with Password, TimeoutMs and Origin. Idempotent by
+	// (id, password); SessionTaken if the id belongs to another password. zxid.
+	KindCreateSession Kind = 2
+	// KindAttach moves Session to the connection Origin and raises its epoch, provided
+	// that Password is right and its epoch is still Epoch (the one that it replaces). A
+	// repeat from the same Origin is Duplicate. No zxid.
+	KindAttach Kind = 3
+	// KindCloseSession is a client's closeSession, numbered like a write. zxid.
+	KindCloseSession Kind = 4
+	// KindExpire closes Session because the leader has not heard of it, provided that its
+	// epoch is still Epoch: a session that has come back meanwhile lives on. zxid, if it
+	// closes anything.
+	KindExpire Kind = 5
+	// KindReap deletes the container or TTL node at Path, if it is still due. zxid, also
+	// when the node has changed meanwhile: then it fails as a delete would.
+	KindReap Kind = 6
+	// KindSync changes nothing: the proposer learns that all before it is applied. No zxid.
+	KindSync Kind = 7
+	// KindLevel raises the feature level to Level. No zxid.
+	KindLevel Kind = 8
+)
+
+// Settings are the switches that Apply consults, as the leader has them: they travel in
+// every batch header, so that servers with different configurations cannot diverge.
+type Settings struct {
+	ACL           acl.Settings
+	EnforceQuota  bool
+	ExtendedTypes bool // TTL nodes allowed
+	Reconfig      bool // reconfig opcode allowed
+	// MaxNeverUsedMs: a container that never had a child is due after this time; 0: never.
+	MaxNeverUsedMs int64
+}
+
+// BatchHeader is what all commands of one log entry share.
+type BatchHeader struct {
+	TimeMs   int64 // the leader's wall clock; Apply never lets time fall
+	Settings Settings
+
+	// Term and Index are the log entry's own, set by the reader of the log, not encoded.
+	// The first batch of a term starts a new zxid epoch.
+	Term  uint64
+	Index uint64
+}
+
+// Command is one entry of a batch. Which fields count depends on Kind.
+type Command struct {
+	Kind    Kind
+	Session int64
+	// Epoch is the connection epoch of the session: the attach that the connection
+	// belongs to (write, close), or the one that is replaced or was seen (attach, expire).
+	Epoch uint32
+	// Req numbers the writes of one connection epoch from 1 (write, close), so that a
+	// command that is proposed twice is applied once. For sync it is the proposer's tag.
+	Req  uint64
+	Op   wire.OpCode
+	Body []byte    // request record; aliases the log entry: copy what is kept
+	IDs  []wire.ID // identities of the connection when the request was received
+
+	Password  [16]byte
+	TimeoutMs int32
+	Origin    session.Origin
+	Path      string
+	Level     uint32
+}

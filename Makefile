@@ -1,0 +1,35 @@
+# What can be done here; `make` alone lists it.
+TOOL := go tool -modfile=tools/go.mod
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+build: ## the static binary ./zkd
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o zkd ./cmd/zkd
+
+check: ## vet, staticcheck, gofumpt, short tests: under a minute
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	test -z "$$($(TOOL) gofumpt -l .)"
+	go test -short ./...
+
+test: ## all tests; clients that are not installed are skipped
+	go test ./...
+
+race: ## the core under the race detector
+	go test -race -short ./wire ./server/... ./zkdtest ./internal/...
+
+sim: ## seeded histories through three copies of the state machine; SEED=n replays one
+	go test ./internal/sim -count=1 $(if $(SEED),-seed=$(SEED),)
+
+fuzz: ## every fuzz target for FUZZTIME (default 100000x) each
+	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	  go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),100000x) $$p || exit 1; done; done
+
+interop: ## real ZooKeeper clients against zkd and Apache ZooKeeper, nothing skipped
+	ZKD_INTEROP=require go test -count=1 -v ./interop
+
+bench: ## micro-benchmarks beside the hot code
+	go test -run '^$$' -bench . -benchmem ./wire ./server/...
+
+.PHONY: help build check test race sim fuzz interop bench

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/internal/version"
+	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/replication"
+)
+
+// flagKeys are the keys of zoo.cfg that have a flag of their own; --set reaches all others.
+var flagKeys = []struct{ flag, key, help string }{
+	{"client-port", "clientPort", "port for clients"},
+	{"client-address", "clientPortAddress", "address that the port binds to"},
+	{"data-dir", "dataDir", "folder for snapshots and, unless --log-dir is given, the log"},
+	{"log-dir", "dataLogDir", "folder for the log"},
+	{"log-level", "zkd.logLevel", "debug, info, warn or error"},
+	{"log-format", "zkd.logFormat", "text or json"},
+}
+
+// sourceFlags are the flags from which serve and dev take their configuration.
+type sourceFlags struct {
+	file string
+	set  []string
+}
+
+func (f *sourceFlags) register(c *cobra.Command, keys ...string) {
+	for _, k := range flagKeys {
+		for _, want := range keys {
+			if k.key == want {
+				c.Flags().String(k.flag, "", k.help+" ("+k.key+")")
+			}
+		}
+	}
+	c.Flags().StringArrayVar(&f.set, "set", nil, "any other key of zoo.cfg, as KEY=VALUE; may be repeated")
+}
+
+// sources turns the flags that were given into overrides.
+func (f *sourceFlags) sources(c *cobra.Command, inMemory bool) (config.Sources, error) {
+	src := config.Sources{File: f.file, Env: os.Environ(), InMemory: inMemory}
+	for _, k := range flagKeys {
+		if fl := c.Flags().Lookup(k.flag); fl != nil && fl.Changed {
+			src.Overrides = append(src.Overrides, config.Override{Key: k.key, Value: fl.Value.String(), Origin: "flag --" + k.flag})
+		}
+	}
+	for _, kv := range f.set {
+		key, value, ok := strings.Cut(kv, "=")
+		if !ok || strings.TrimSpace(key) == "" {
+			return src, fmt.Errorf("--set %s: write it as KEY=VALUE, for example --set tickTime=2000", kv)
+		}
+		src.Overrides = append(src.Overrides, config.Override{Key: strings.TrimSpace(key), Value: value, Origin: "flag --set"})
+	}
+	return src, nil
+}
+
+func serveCommand() *cobra.Command {
+	var f sourceFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a durable server",
+		Long: `Run a durable server.
+
+Without --config it listens on 127.0.0.1:2181 and keeps its data in ./zkd-data. Flags win
+over environment variables (ZKD_CLIENT_PORT for clientPort), these over the file.`,
+		Example: "  zkd serve\n  zkd serve --config /etc/zookeeper/conf/zoo.cfg\n  zkd serve --client-port 2182 --data-dir /var/lib/zkd",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			src, err := f.sources(c, false)
+			if err != nil {
+				return err
+			}
+			return serve(src)
+		},
+	}
+	c.Flags().StringVarP(&f.file, "config", "c", "", "configuration file, a zoo.cfg")
+	f.register(c, "clientPort", "clientPortAddress", "dataDir", "dataLogDir", "zkd.logLevel", "zkd.logFormat")
+	return c
+}
+
+func devCommand() *cobra.Command {
+	var f sourceFlags
+	c := &cobra.Command{
+		Use:     "dev",
+		Short:   "Run a server in memory, for trying things out: its data end with it",
+		Example: "  zkd dev --client-port 2182",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			src, err := f.sources(c, true)
+			if err != nil {
+				return err
+			}
+			return serve(src)
+		},
+	}
+	f.register(c, "clientPort", "clientPortAddress", "zkd.logLevel", "zkd.logFormat")
+	return c
+}
+
+// serve runs until a signal asks it to stop, or it can no longer keep its promises.
+func serve(src config.Sources) error {
+	began := time.Now()
+	cfg, warnings, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	log := newLogger(cfg)
+	slog.SetDefault(log)
+	for _, w := range warnings {
+		log.Warn(w.String())
+	}
+	fatal := make(chan error, 1)
+	srv, err := server.New(server.Options{
+		Config: cfg, Memory: cfg.InMemory, Logger: log,
+		Fatal: func(err error) { fatal <- err },
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+
+	info, err := srv.Start(ctx)
+	if err != nil {
+		return startError(err)
+	}
+	announce(log, cfg, srv, &info, time.Since(began))
+	for {
+		select {
+		case <-ctx.Done():
+			log.Info("stopping; sessions stay for their clients to come back")
+			return srv.Close()
+		case err := <-fatal:
+			// No orderly end: what the process believes may not be what the disk holds.
+			return &brokenError{err}
+		case <-hup:
+			if err := srv.ReloadTLS(); err != nil {
+				log.Error("certificates not reloaded; the old ones stay", "error", err)
+			} else {
+				log.Info("certificates reloaded")
+			}
+		}
+	}
+}
+
+// startError tells damage from a wrong configuration.
+func startError(err error) error {
+	var damage *replication.DamageError
+	if errors.As(err, &damage) {
+		return &brokenError{err}
+	}
+	return err
+}
+
+// announce says that the server is ready, where, and with what.
+func announce(log *slog.Logger, cfg *config.Config, srv *server.Server, info *server.Info, took time.Duration) {
+	var addrs []string
+	for _, a := range srv.Addrs() {
+		addrs = append(addrs, a.String())
+	}
+	data := "memory"
+	if !cfg.InMemory {
+		data = cfg.DataDir
+	}
+	found := "new"
+	if !info.New {
+		found = "existing"
+	}
+	log.Info("ready",
+		"version", version.Get().String(), "clients", strings.Join(addrs, ","), "data", data, "found", found,
+		"znodes", srv.NodeCount(), "sessions", srv.SessionCount(), "took", took.Round(time.Millisecond))
+}
+
+// newLogger writes to standard error.
+func newLogger(c *config.Config) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o))
+}

@@ -1,0 +1,105 @@
+package zkd_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/zkd-project/zkd/"
+
+// pkg is what `go list -json` says of a package.
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+}
+
+func packages(t *testing.T) map[string]pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", "./...").Output()
+	require.NoError(t, err)
+	all := map[string]pkg{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		all[p.ImportPath] = p
+	}
+}
+
+// The pure core has no clock, randomness, network or file to diverge by.
+func TestPureCoreImportsOnlyPureThings(t *testing.T) {
+	all := packages(t)
+	forbidden := []string{"net", "os", "os/exec", "os/signal", "math/rand", "math/rand/v2", "crypto/rand", "syscall", "log", "log/slog"}
+	for _, name := range []string{
+		"wire", "server/znode", "server/session", "server/acl", "server/state", "server/watch", "server/snapshot",
+	} {
+		p, ok := all[module+name]
+		require.True(t, ok, "package %s is missing", name)
+		for _, i := range p.Imports {
+			require.NotContains(t, forbidden, i, "%s imports %s", name, i)
+			if strings.HasPrefix(i, module) {
+				continue
+			}
+			require.True(t, all[i].Standard, "%s imports %s, which is not the standard library", name, i)
+		}
+	}
+}
+
+// Arrows point down only: each package may import those named after it and those of lower
+// levels that they import.
+func TestArrowsPointDown(t *testing.T) {
+	allowed := map[string][]string{
+		"wire":              {},
+		"server/acl":        {"wire"},
+		"server/session":    {"wire"},
+		"server/snapshot":   {"wire"},
+		"server/watch":      {"wire"},
+		"server/znode":      {"wire", "server/acl"},
+		"server/state":      {"wire", "server/acl", "server/session", "server/snapshot", "server/znode", "server/watch"},
+		"server/stats":      {"wire"},
+		"server/sasl":       {},
+		"server/fourletter": {"wire", "server/stats", "internal/version"},
+		"internal/vfs":      {},
+		"internal/version":  {},
+		"config":            {},
+		"internal/tlsconf":  {"config"},
+		"client":            {"wire"},
+		"recipes":           {"wire", "client"},
+	}
+	for name, p := range packages(t) {
+		list, ok := allowed[strings.TrimPrefix(name, module)]
+		if !ok || !strings.HasPrefix(name, module) {
+			continue
+		}
+		for _, i := range p.Imports {
+			if short, ours := strings.CutPrefix(i, module); ours {
+				require.True(t, slices.Contains(list, short), "%s must not import %s", name, i)
+			}
+		}
+	}
+}
+
+// raft is an implementation detail of replication; a program that imports the client must
+// not get it.
+func TestOnlyReplicationKnowsRaft(t *testing.T) {
+	for name, p := range packages(t) {
+		if !strings.HasPrefix(name, module) || strings.HasPrefix(name, module+"server/replication") {
+			continue
+		}
+		for _, i := range p.Imports {
+			require.False(t, strings.HasPrefix(i, "github.com/hashicorp/raft"), "%s imports %s", name, i)
+		}
+	}
+}

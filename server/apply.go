@@ -1,0 +1,177 @@
+package server
+
+import (
+	"github.com/zkd-project/zkd/server/acl"
+	"github.com/zkd-project/zkd/server/replication"
+	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/watch"
+	"github.com/zkd-project/zkd/wire"
+)
+
+// Server implements replication.Observer: the methods of this file run under the write
+// lock, in the order of the log.
+var _ replication.Observer = (*Server)(nil)
+
+// Applied hands out the events of a command, and then its result to the connection that
+// waits for it: a client hears of a change before it sees a reply that shows it.
+func (s *Server) Applied(cmd *state.Command, r *state.Result) {
+	for i := range r.Events {
+		s.fire(&r.Events[i])
+	}
+	if r.Zxid != s.lastApplied {
+		s.lastApplied = r.Zxid
+		s.digests.note(s.node.Machine())
+	}
+	switch cmd.Kind {
+	case state.KindWrite, state.KindSync, state.KindCloseSession:
+		s.completeWrite(cmd, r)
+	case state.KindCreateSession, state.KindAttach:
+		s.sessionOpened(cmd, r)
+	}
+	if r.Closed != 0 {
+		s.sessionClosed(cmd, r)
+	}
+}
+
+// BatchDone publishes the zxid of the batch. Its events and replies are queued already, so
+// nothing that is answered with this zxid can overtake them.
+func (s *Server) BatchDone() {
+	s.zxid.Store(s.node.Machine().Zxid())
+}
+
+// BatchReleased runs after the write lock was released: it writes to the clients that the
+// batch concerned. A few are served here, which saves the hand-over; more are left to the
+// flushers, so that the next batch need not wait.
+func (s *Server) BatchReleased() {
+	const few = 2
+	if len(s.touched) <= few {
+		for i, c := range s.touched {
+			c.afterApply()
+			s.touched[i] = nil
+		}
+		s.touched = s.touched[:0]
+		return
+	}
+	s.flushers.addAll(s.touched)
+	clear(s.touched)
+	s.touched = s.touched[:0]
+}
+
+// touch marks c as having something to send after this batch. Called with c.mu held, from
+// the apply loop.
+func (s *Server) touch(c *conn) {
+	if !c.inFlusher {
+		c.inFlusher = true
+		s.touched = append(s.touched, c)
+	}
+}
+
+// Restored: the machine was replaced by a snapshot, so neither the results of pending
+// writes nor the events in between can be known. The clients come back and ask.
+func (s *Server) Restored() {
+	for _, c := range s.connections() {
+		c.abort()
+	}
+	s.zxid.Store(s.node.Machine().Zxid())
+}
+
+// fire tells everybody who watches.
+func (s *Server) fire(e *state.Event) {
+	s.deliveries = s.watches.Fire(watch.Event{Type: e.Type, Path: e.Path}, s.deliveries[:0])
+	var frame []byte
+	var shown watch.Delivery
+	for i := range s.deliveries {
+		d := &s.deliveries[i]
+		c := s.connByWatch(d.ID)
+		if c == nil {
+			continue
+		}
+		list := e.ACL
+		if d.OnParent {
+			list = e.ParentACL
+		}
+		if !acl.Allowed(&s.node.Machine().Settings().ACL, list, wire.PermRead, *c.ids.Load()) {
+			continue
+		}
+		if frame == nil || shown.Type != d.Type || shown.Path != d.Path {
+			frame = wire.AppendEvent(s.eventBuf[:0], e.Zxid, d.Type, d.Path)
+			s.eventBuf, shown = frame, *d
+		}
+		c.sendEvent(frame)
+	}
+}
+
+// sendEvent queues a notification. A client that does not read is cut off before it costs
+// others their memory.
+func (c *conn) sendEvent(frame []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return
+	}
+	if int64(len(c.out.queued)+len(frame)) > c.s.cfg.MaxConnQueueBytes {
+		c.cutSlow()
+		return
+	}
+	c.out.queued = append(c.out.queued, frame...)
+	c.notified(len(frame))
+	c.s.touch(c)
+}
+
+// cutSlow ends a connection whose client does not take what is queued for it. Called with
+// mu held.
+func (c *conn) cutSlow() {
+	c.s.log.Warn("closing a connection that does not read", "remote", c.remote, "waiting_bytes", len(c.out.queued))
+	c.s.stats.ConnectionsDropped.Add(1)
+	c.abortLocked()
+}
+
+func (s *Server) completeWrite(cmd *state.Command, r *state.Result) {
+	c := s.connOf(cmd.Session)
+	if c == nil {
+		return
+	}
+	switch {
+	case cmd.Kind == state.KindSync || r.Outcome == state.Applied || r.Outcome == state.Failed:
+		c.complete(cmd, r)
+	case r.Outcome == state.Moved, r.Outcome == state.NoSession:
+		// Closed without a reply: the client asks the next server and learns the truth there.
+		if c.isEpoch(cmd.Epoch) {
+			c.abort()
+		}
+	}
+}
+
+func (c *conn) isEpoch(epoch uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.epoch == epoch
+}
+
+// sessionOpened gives the session to the connection that asked for it. Whoever held it
+// before is cut: a session has one connection.
+func (s *Server) sessionOpened(cmd *state.Command, r *state.Result) {
+	var c *conn
+	if cmd.Origin.Boot == s.boot {
+		c = s.connByNumber(cmd.Origin.Conn)
+	}
+	if r.Outcome == state.Applied {
+		s.expiry.opened(cmd.Session, r.Epoch, r.TimeoutMs)
+		if old := s.bindSession(cmd.Session, c); old != nil && old != c {
+			old.abort()
+		}
+	}
+	if c != nil {
+		c.establish(cmd, r)
+	}
+}
+
+// sessionClosed forgets the session. The connection of a client that asked for it has its
+// reply queued and ends by itself; that of an expired session is cut.
+func (s *Server) sessionClosed(cmd *state.Command, r *state.Result) {
+	s.expiry.closed(r.Closed)
+	if c := s.bindSession(r.Closed, nil); c != nil && cmd.Kind != state.KindCloseSession {
+		s.stats.SessionsExpired.Add(1)
+		c.abort()
+	}
+}

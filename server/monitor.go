@@ -1,0 +1,94 @@
+package server
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/stats"
+)
+
+// gauges are the values that the server computes when somebody looks.
+func (s *Server) gauges() stats.Gauges {
+	ofMachine := func(f func(m *state.Machine) int64) func() int64 {
+		return func() int64 { return s.look(f) }
+	}
+	never := func() bool { return false } // a single node is no ensemble
+	return stats.Gauges{
+		Leads:               never,
+		Ensemble:            never,
+		NumAliveConnections: func() int64 { return int64(s.connectionCount()) },
+		OutstandingRequests: s.outstanding,
+		UptimeMs:            func() int64 { return s.nowNs() / 1e6 },
+		ZnodeCount:          ofMachine(func(m *state.Machine) int64 { return int64(m.Tree().NodeCount()) }),
+		WatchCount:          func() int64 { return int64(s.watches.Counts().Watches) },
+		EphemeralsCount:     ofMachine(func(m *state.Machine) int64 { return int64(m.Tree().EphemeralCount()) }),
+		ApproximateDataSize: ofMachine(func(m *state.Machine) int64 { return m.Tree().ApproximateDataSize() }),
+		GlobalSessions:      ofMachine(func(m *state.Machine) int64 { return int64(m.SessionCount()) }),
+		LocalSessions:       func() int64 { return 0 },
+		OpenFiles:           stats.OpenFiles,
+		MaxFiles:            stats.MaxFiles,
+		DropProbability:     func() float64 { return 0 },
+		TLSHandshakes:       s.tlsHandshakes.Load,
+		NonMTLSRemote:       func() int64 { return s.withoutCertificate(false) },
+		NonMTLSLocal:        func() int64 { return s.withoutCertificate(true) },
+	}
+}
+
+// look computes something of the machine, 0 while there is none.
+func (s *Server) look(f func(m *state.Machine) int64) int64 {
+	n := s.currentNode()
+	if n == nil {
+		return 0
+	}
+	n.RLock()
+	defer n.RUnlock()
+	return f(n.Machine())
+}
+
+func (s *Server) connectionCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byNumber)
+}
+
+// outstanding is the number of requests without an answer.
+func (s *Server) outstanding() int64 {
+	var n int64
+	for _, c := range s.connections() {
+		n += c.stats.Outstanding()
+	}
+	return n
+}
+
+// withoutCertificate counts the connections that no certificate vouches for.
+func (s *Server) withoutCertificate(local bool) int64 {
+	var n int64
+	for _, c := range s.connections() {
+		if c.remote.Addr().IsLoopback() == local && !c.mutual.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// reservedFiles are the open files kept for logs, snapshots and listeners: clients must not
+// be able to use them up.
+const reservedFiles = 128
+
+// connectionLimit is how many connections the server takes: what is configured, and never
+// more than the open files allow. 0: no limit.
+func connectionLimit(configured int) int {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || r.Cur > 1<<30 {
+		return configured
+	}
+	files := max(int(r.Cur)-reservedFiles, 16)
+	if configured == 0 {
+		return files
+	}
+	return min(configured, files)
+}
+
+// sessionText is a session id as ZooKeeper's tools show it.
+func sessionText(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// A registry knows the connections of this server by all their names.
+//
+// Invariants: a connection is in byNumber, and at its watch id in byWatch, from register to
+// forget; bySession holds a connection only while it is in byNumber. A watch id is freed
+// under the node's read lock, after the watches of its connection are gone, so no event can
+// reach the next owner of the id.
+type registry struct {
+	mu        sync.Mutex
+	byNumber  map[uint64]*conn
+	byWatch   []*conn // index is the watch id
+	freeIDs   []watch.ID
+	sessions  map[int64]*conn
+	perAddr   map[netip.Addr]int
+	numbers   uint64 // the last connection number given
+	accepting bool   // false once the server is closing
+}
+
+func newRegistry() registry {
+	return registry{
+		byNumber: map[uint64]*conn{}, sessions: map[int64]*conn{}, perAddr: map[netip.Addr]int{}, accepting: true,
+	}
+}
+
+// register takes a new connection in, or says why not.
+func (s *Server) register(nc net.Conn, secure bool) (*conn, error) {
+	addr := remoteAddr(nc)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.accepting:
+		return nil, net.ErrClosed
+	case s.cfg.MaxClientCnxns > 0 && s.perAddr[addr] >= s.cfg.MaxClientCnxns:
+		return nil, fmt.Errorf("too many connections from %s: maxClientCnxns is %d", addr, s.cfg.MaxClientCnxns)
+	case s.maxConnections > 0 && len(s.byNumber) >= s.maxConnections:
+		return nil, fmt.Errorf("too many connections: the limit is %d (maxCnxns, or the open files allowed)", s.maxConnections)
+	}
+	var id watch.ID
+	if n := len(s.freeIDs); n > 0 {
+		id, s.freeIDs = s.freeIDs[n-1], s.freeIDs[:n-1]
+	} else {
+		id = watch.ID(len(s.byWatch))
+		s.byWatch = append(s.byWatch, nil)
+	}
+	s.numbers++
+	c := newConn(s, nc, s.numbers, id, secure)
+	s.byNumber[c.number] = c
+	s.byWatch[id] = c
+	s.perAddr[addr]++
+	s.connsDone.Add(1)
+	return c, nil
+}
+
+// forget removes a connection that is dead, and its watches.
+func (s *Server) forget(c *conn) {
+	if n := s.currentNode(); n != nil {
+		n.RLock()
+		defer n.RUnlock()
+	}
+	s.watches.RemoveAll(c.id)
+	c.mu.Lock()
+	s.pendingBytes.Add(-int64(c.pending.bytes))
+	s.pendingRequests.Add(-int64(c.pending.len()))
+	c.pending = pendingQueue{}
+	session := c.session
+	c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byNumber, c.number)
+	s.byWatch[c.id] = nil
+	s.freeIDs = append(s.freeIDs, c.id)
+	if s.sessions[session] == c {
+		delete(s.sessions, session)
+	}
+	addr := remoteAddr(c.nc)
+	if s.perAddr[addr]--; s.perAddr[addr] <= 0 {
+		delete(s.perAddr, addr)
+	}
+	s.connsDone.Done()
+}
+
+// connOf returns the connection that holds a session here, or nil.
+func (s *Server) connOf(id int64) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id]
+}
+
+func (s *Server) connByNumber(n uint64) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byNumber[n]
+}
+
+func (s *Server) connByWatch(id watch.ID) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if int(id) >= len(s.byWatch) {
+		return nil
+	}
+	return s.byWatch[id]
+}
+
+// bindSession gives a session to c, or to nobody here if c is nil, and returns who had it.
+func (s *Server) bindSession(id int64, c *conn) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.sessions[id]
+	if c == nil {
+		delete(s.sessions, id)
+	} else {
+		s.sessions[id] = c
+	}
+	return old
+}
+
+// connections returns all connections, in no order.
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*conn, 0, len(s.byNumber))
+	for _, c := range s.byNumber {
+		all = append(all, c)
+	}
+	return all
+}
+
+func remoteAddr(nc net.Conn) netip.Addr {
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}

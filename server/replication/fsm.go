@@ -1,0 +1,194 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/zkd-project/zkd/server/state"
+)
+
+// errClosing is what a snapshot under way gets when the node is closed.
+var errClosing = errors.New("the node is closing")
+
+// keepCommands bounds the memory for decoded commands that is kept from batch to batch.
+const keepCommands = 8192
+
+// fsm is the node as raft's state machine: it decodes log entries and runs them through the
+// machine. Its methods are called by raft's FSM goroutine, which owns all but n.
+type fsm struct {
+	n        *Node
+	decoder  state.BatchDecoder
+	header   state.BatchHeader
+	commands []state.Command
+	result   state.Result
+	replies  []any
+
+	// Since the last snapshot:
+	bytes int64 // of log
+	count int64 // of commands
+}
+
+var _ raft.BatchingFSM = (*fsm)(nil)
+
+// Apply implements raft.FSM.
+func (f *fsm) Apply(entry *raft.Log) any {
+	f.ApplyBatch([]*raft.Log{entry})
+	return nil
+}
+
+// ApplyBatch applies committed entries. The replies mean nothing: who waits for a command
+// is told by the Observer.
+func (f *fsm) ApplyBatch(entries []*raft.Log) []any {
+	<-f.n.begun // the Observer is not there before
+	for _, entry := range entries {
+		if f.n.halted() {
+			break // an entry that is not applied stays in the log
+		}
+		if entry.Type != raft.LogCommand {
+			f.n.applied.Store(entry.Index)
+			continue
+		}
+		if err := f.decode(entry); err != nil {
+			f.n.fail(fmt.Errorf("cannot apply log entry %d: %w", entry.Index, err))
+			break
+		}
+		f.apply()
+		f.bytes += int64(len(entry.Data))
+		f.count += int64(len(f.commands))
+	}
+	o := &f.n.o
+	if o.SnapshotBytes > 0 && f.bytes >= o.SnapshotBytes || o.SnapCount > 0 && f.count >= int64(o.SnapCount) {
+		f.n.keeper.want()
+	}
+	for len(f.replies) < len(entries) {
+		f.replies = append(f.replies, nil)
+	}
+	return f.replies[:len(entries)]
+}
+
+// decode reads the whole entry before any of it is applied, and without the lock: a batch
+// that this version does not understand must not be seen in part.
+func (f *fsm) decode(entry *raft.Log) error {
+	if cap(f.commands) > keepCommands {
+		f.commands = nil
+	}
+	f.commands = f.commands[:0]
+	if err := f.decoder.Reset(entry.Data, &f.header); err != nil {
+		return err
+	}
+	f.header.Term, f.header.Index = entry.Term, entry.Index
+	for {
+		if len(f.commands) == cap(f.commands) {
+			f.commands = append(f.commands, state.Command{})[:len(f.commands)]
+		}
+		next := f.commands[:len(f.commands)+1]
+		if !f.decoder.Next(&next[len(next)-1]) {
+			return f.decoder.Err()
+		}
+		f.commands = next
+	}
+}
+
+// apply runs the decoded batch. It takes the lock once: readers see all of it or nothing.
+func (f *fsm) apply() {
+	n, o := f.n, f.n.o.Observer
+	n.mu.Lock()
+	m := n.machine
+	m.BeginBatch(&f.header)
+	for i := range f.commands {
+		m.Apply(&f.header, &f.commands[i], &f.result)
+		o.Applied(&f.commands[i], &f.result)
+	}
+	n.applied.Store(f.header.Index)
+	o.BatchDone()
+	n.mu.Unlock()
+	o.BatchReleased()
+}
+
+// Snapshot fixes the machine as it is. It takes microseconds.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	if f.n.halted() {
+		return nil, errClosing
+	}
+	f.bytes, f.count = 0, 0
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	return &fsmSnapshot{n: f.n, s: f.n.machine.Snapshot()}, nil
+}
+
+// Restore replaces the machine by the one in a snapshot.
+func (f *fsm) Restore(in io.ReadCloser) error {
+	m, err := restoreMachine(in)
+	if err != nil {
+		err = fmt.Errorf("cannot load a snapshot: %w", err)
+		f.n.fail(err)
+		return err
+	}
+	f.bytes, f.count = 0, 0
+	<-f.n.begun
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	f.n.machine = m
+	if w, ok := in.(raft.ReadCloserWrapper); ok {
+		if r, ok := w.WrappedReadCloser().(*snapReader); ok {
+			f.n.applied.Store(r.d.index)
+		}
+	}
+	f.n.o.Observer.Restored()
+	return nil
+}
+
+// restoreMachine reads a machine, and on to the end, where the checksums are compared.
+func restoreMachine(in io.Reader) (*state.Machine, error) {
+	m, err := state.Restore(in)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := io.Copy(io.Discard, in); err != nil {
+		return nil, err
+	} else if n > 0 {
+		return nil, fmt.Errorf("%d bytes follow the machine", n)
+	}
+	return m, nil
+}
+
+// fsmSnapshot is a machine on its way to a sink.
+type fsmSnapshot struct {
+	n *Node
+	s *state.Snapshot
+}
+
+// Persist writes the snapshot, beside the applier. An error ends the node, unless it is
+// closing anyway.
+func (p *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
+	err := p.s.Write(p.n.mu.RLocker(), &stoppableWriter{sink, p.n})
+	if err == nil {
+		if z, ok := sink.(interface{ setZxid(zxid int64) }); ok {
+			z.setZxid(p.s.Zxid())
+		}
+		err = sink.Close()
+	}
+	if err != nil && !errors.Is(err, errClosing) {
+		p.n.fail(fmt.Errorf("cannot take a snapshot: %w", err))
+	}
+	return err
+}
+
+// Release lets the machine forget the snapshot.
+func (p *fsmSnapshot) Release() { p.s.Close() }
+
+// stoppableWriter ends a long write when the node is closing.
+type stoppableWriter struct {
+	io.Writer
+	n *Node
+}
+
+func (w *stoppableWriter) Write(p []byte) (int, error) {
+	if w.n.closing.Load() {
+		return 0, errClosing
+	}
+	return w.Writer.Write(p)
+}

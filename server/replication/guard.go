@@ -1,0 +1,132 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/zkd-project/zkd/server/replication/boltstore"
+)
+
+// guardedLog and guardedStable stand between raft and the stores: the first error ends the
+// node. raft itself goes on after a failed append, with a wrong idea of its last index, and
+// panics in other places.
+type guardedLog struct {
+	logStore
+	n *Node
+}
+
+type guardedStable struct {
+	stableStore
+	n *Node
+}
+
+// storeFailed ends the node because of a store's error, and the goroutine that met it: raft
+// must not see it. While the node is being opened the error goes back to Open, and after
+// it was closed a straggler may still look at the log.
+func (n *Node) storeFailed(err error) error {
+	if !n.storesLive.Load() {
+		return err
+	}
+	n.fail(err)
+	runtime.Goexit()
+	return err
+}
+
+// StoreLogs stores entries durably.
+func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
+	start := g.n.o.Now()
+	if err := g.logStore.StoreLogs(entries); err != nil {
+		return g.n.storeFailed(err)
+	}
+	if took := g.n.o.Now().Sub(start); took >= slowSync {
+		g.n.o.Logger.Warn("writing to the log is slow, writes wait for it", "took", took)
+	}
+	return nil
+}
+
+// StoreLog stores one entry durably.
+func (g *guardedLog) StoreLog(entry *raft.Log) error { return g.StoreLogs([]*raft.Log{entry}) }
+
+// GetLog reads an entry.
+func (g *guardedLog) GetLog(index uint64, out *raft.Log) error {
+	err := g.logStore.GetLog(index, out)
+	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
+		return g.n.storeFailed(err)
+	}
+	return err
+}
+
+// DeleteRange deletes entries. What raft wants to delete in front because of a snapshot
+// stays: keeper.purge does it, when no retained snapshot needs it any more.
+func (g *guardedLog) DeleteRange(lo, hi uint64) error {
+	first, err := g.FirstIndex()
+	if err != nil {
+		return g.n.storeFailed(err)
+	}
+	last, err := g.LastIndex()
+	if err != nil {
+		return g.n.storeFailed(err)
+	}
+	if lo <= first && hi < last {
+		return nil
+	}
+	if err := g.logStore.DeleteRange(lo, hi); err != nil {
+		return g.n.storeFailed(err)
+	}
+	return nil
+}
+
+// IsMonotonic implements raft.MonotonicLogStore.
+func (g *guardedLog) IsMonotonic() bool {
+	m, ok := g.logStore.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
+}
+
+func (g *guardedStable) check(err error) error {
+	if err == nil || errors.Is(err, errKeyNotFound) || boltstore.IsNotFound(err) || err.Error() == errKeyNotFound.Error() {
+		return err
+	}
+	return g.n.storeFailed(fmt.Errorf("cannot store or read term and vote: %w", err))
+}
+
+// Set stores a value durably.
+func (g *guardedStable) Set(key, value []byte) error {
+	return g.check(g.stableStore.Set(key, value))
+}
+
+// SetUint64 stores a number durably.
+func (g *guardedStable) SetUint64(key []byte, n uint64) error {
+	return g.check(g.stableStore.SetUint64(key, n))
+}
+
+// Get reads a value.
+func (g *guardedStable) Get(key []byte) ([]byte, error) {
+	v, err := g.stableStore.Get(key)
+	return v, g.check(err)
+}
+
+// GetUint64 reads a number.
+func (g *guardedStable) GetUint64(key []byte) (uint64, error) {
+	n, err := g.stableStore.GetUint64(key)
+	return n, g.check(err)
+}
+
+// guardedSnapshots ends the node when a snapshot cannot be created.
+type guardedSnapshots struct {
+	snapshotStore
+	n *Node
+}
+
+// Create begins a snapshot.
+func (g *guardedSnapshots) Create(v raft.SnapshotVersion, index, term uint64, config raft.Configuration,
+	configIndex uint64, t raft.Transport,
+) (raft.SnapshotSink, error) {
+	sink, err := g.snapshotStore.Create(v, index, term, config, configIndex, t)
+	if err != nil && g.n.storesLive.Load() {
+		g.n.fail(err)
+	}
+	return sink, err
+}

@@ -1,0 +1,344 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/zkd-project/zkd/server/replication/damage"
+	"github.com/zkd-project/zkd/server/state"
+)
+
+const (
+	// soloTimeout is raft's heartbeat, election and lease timeout of a lone server. None of
+	// them matters: it elects itself when told to, and nobody can depose it. They are long so
+	// that its timers do not wake an idle machine.
+	soloTimeout = 10 * time.Second
+	// never is as long as raft's arithmetic with timeouts allows for.
+	never = 10000 * time.Hour
+)
+
+// A Node is this server's part in the replicated log.
+type Node struct {
+	o         Options
+	stores    *stores
+	transport *soloTransport
+	raft      *raft.Raft
+	batcher   *batcher
+	keeper    *keeper
+
+	// mu is taken by the FSM goroutine once per batch, and by readers once per read.
+	mu      sync.RWMutex
+	machine *state.Machine // guarded by mu
+
+	applied    atomic.Uint64 // index of the last entry that the machine has seen
+	closing    atomic.Bool   // Close has been called
+	storesLive atomic.Bool   // errors of the stores end the node
+	begun      chan struct{} // closed by the first WaitLeading or Close: applying may begin
+	beginOnce  sync.Once
+	electOnce  sync.Once
+	dead       chan struct{} // closed when the node has failed or is closed
+	deadOnce   sync.Once
+	failure    atomic.Pointer[error] // why it has failed
+	closeOnce  sync.Once
+	closeErr   error
+}
+
+// Open opens the data directory, or makes it, and loads the newest snapshot. The log is
+// applied in WaitLeading. Damage is a *DamageError; then nothing has been changed.
+func Open(o Options) (*Node, Info, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, Info{}, err
+	}
+	start := o.Now()
+	st, err := openStores(&o)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	n := &Node{o: o, stores: st, begun: make(chan struct{}), dead: make(chan struct{})}
+	n.batcher, n.keeper = newBatcher(n), newKeeper(n)
+	info := Info{New: st.isNew}
+	if err := n.recover(&info); err != nil {
+		st.close()
+		return nil, Info{}, err
+	}
+	n.storesLive.Store(true)
+	go n.batcher.run()
+	go n.keeper.run()
+	info.Took = n.o.Now().Sub(start)
+	return n, info, nil
+}
+
+// recover loads the newest snapshot, compares it with the log and starts raft.
+func (n *Node) recover(info *Info) error {
+	if err := n.loadSnapshot(info); err != nil {
+		return err
+	}
+	if !n.stores.isNew {
+		if err := n.checkContinuity(info.SnapshotIndex); err != nil {
+			return err
+		}
+	}
+	last, err := n.stores.log.LastIndex()
+	if err != nil {
+		return fmt.Errorf("cannot read the log: %w", err)
+	}
+	if last > info.SnapshotIndex {
+		info.Replay = last - info.SnapshotIndex
+	}
+	return n.startRaft()
+}
+
+// loadSnapshot restores the machine from the newest snapshot. If that cannot be done the
+// start ends: an older one would do only with the log behind it, and that is for the
+// operator to see.
+func (n *Node) loadSnapshot(info *Info) error {
+	files := n.stores.snaps.all()
+	if len(files) == 0 {
+		n.machine = state.New()
+		return nil
+	}
+	newest := files[len(files)-1]
+	_, in, err := n.stores.snaps.Open(newest.name)
+	if err == nil {
+		n.machine, err = restoreMachine(in)
+		in.Close()
+	}
+	if err != nil {
+		return n.explain(fmt.Errorf("cannot load the newest snapshot, %s: %w", newest.name, err), files)
+	}
+	n.applied.Store(newest.index)
+	info.SnapshotIndex = newest.index
+	return nil
+}
+
+// explain adds to a damaged newest snapshot what can be done if the log still reaches back
+// to the one before.
+func (n *Node) explain(err error, files []snapFile) error {
+	var d *damage.Error
+	if !errors.As(err, &d) || len(files) < 2 {
+		return err
+	}
+	first, lerr := n.stores.log.FirstIndex()
+	if lerr == nil && first > 0 && first <= files[len(files)-2].index+1 {
+		d.Repair = "move the file out of the directory and start again: the snapshot before it and the log hold the same data"
+	}
+	return err
+}
+
+// checkContinuity compares the bounds of the log with the snapshot.
+func (n *Node) checkContinuity(snapshot uint64) error {
+	first, err1 := n.stores.log.FirstIndex()
+	last, err2 := n.stores.log.LastIndex()
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("cannot read the log: %w", err)
+	}
+	if err := continuity(n.o.LogDir, snapshot, first, last); err != nil {
+		return err
+	}
+	if first > 0 && last < snapshot {
+		// A snapshot of another server was installed, and then came a crash.
+		n.o.Logger.Info("removing the log, which ends before the snapshot", "last", last, "snapshot", snapshot)
+		return n.stores.log.DeleteRange(first, last)
+	}
+	return nil
+}
+
+// continuity is the error of a log that does not continue the snapshot. first and last are 0
+// if the log is empty.
+func continuity(dir string, snapshot, first, last uint64) error {
+	missing := ""
+	switch {
+	case first == 0 && snapshot == 0:
+		missing = "the log is empty and there is no snapshot"
+	case first > snapshot+1 && snapshot == 0:
+		missing = fmt.Sprintf("the log begins with entry %d and there is no snapshot", first)
+	case first > snapshot+1:
+		missing = fmt.Sprintf("the entries from %d, behind the newest snapshot, to %d are missing", snapshot+1, first-1)
+	default:
+		return nil
+	}
+	return &damage.Error{File: dir, Offset: -1, What: missing, Repair: damage.Rejoin}
+}
+
+// startRaft starts raft on the stores; a new directory gets its first entry before. raft
+// panics if it cannot read the log: that becomes an error here.
+func (n *Node) startRaft() (err error) {
+	id := n.stores.id.serverID()
+	n.transport = newSoloTransport(id)
+	conf := &raft.Config{
+		ProtocolVersion: raft.ProtocolVersionMax, LocalID: id,
+		HeartbeatTimeout: soloTimeout, ElectionTimeout: soloTimeout, LeaderLeaseTimeout: soloTimeout,
+		CommitTimeout: 50 * time.Millisecond, MaxAppendEntries: 64,
+		// The keeper decides about snapshots, and guardedLog about what is deleted in front.
+		SnapshotInterval: never, SnapshotThreshold: math.MaxUint64, TrailingLogs: 1,
+		NoSnapshotRestoreOnStart: true, // loadSnapshot has done it
+		PreVoteDisabled:          true, // there is nobody to ask
+		Logger:                   newRaftLogger(n.o.Logger),
+		NoLegacyTelemetry:        true,
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			var ok bool
+			if err, ok = p.(error); !ok {
+				panic(p)
+			}
+		}
+	}()
+	log := &guardedLog{n.stores.log, n}
+	stable := &guardedStable{n.stores.stable, n}
+	snaps := &guardedSnapshots{n.stores.snaps, n}
+	if n.stores.isNew {
+		self := raft.Configuration{Servers: []raft.Server{{ID: id, Address: n.transport.addr}}}
+		if err := raft.BootstrapCluster(conf, log, stable, snaps, n.transport, self); err != nil {
+			return fmt.Errorf("cannot begin a new database: %w", err)
+		}
+		if err := n.stores.commit(); err != nil {
+			return err
+		}
+	}
+	n.raft, err = raft.NewRaft(conf, &fsm{n: n}, log, stable, snaps, n.transport)
+	if err != nil {
+		return fmt.Errorf("cannot start raft: %w", err)
+	}
+	return nil
+}
+
+// WaitLeading starts applying the log, and the election, and returns when this server leads
+// and all of the log from before is applied: Propose takes commands from then on.
+func (n *Node) WaitLeading(ctx context.Context) error {
+	n.begin()
+	n.electOnce.Do(func() { n.transport.elect(n.stores.id.serverID()) })
+	return n.batcher.waitLeading(ctx)
+}
+
+func (n *Node) begin() { n.beginOnce.Do(func() { close(n.begun) }) }
+
+// Propose queues a command for the log. Commands take effect in the order of the calls;
+// the Observer hears of the result. c and its slices can be used again when it returns.
+// After an error nothing was queued.
+func (n *Node) Propose(c *state.Command) error { return n.batcher.propose(c) }
+
+// WaitQueue returns nil when the queue of Propose has room.
+func (n *Node) WaitQueue(ctx context.Context) error { return n.batcher.waitQueue(ctx) }
+
+// RLock keeps the machine as it is until RUnlock. Keep it short: the applier waits.
+func (n *Node) RLock() { n.mu.RLock() }
+
+// RUnlock lets the applier go on.
+func (n *Node) RUnlock() { n.mu.RUnlock() }
+
+// Machine is the state. It may be used under RLock, and in the Observer's methods that are
+// called under the lock; it changes with Restored.
+func (n *Node) Machine() *state.Machine { return n.machine }
+
+// Role is what this server is at the moment.
+func (n *Node) Role() Role {
+	switch n.raft.State() {
+	case raft.Leader:
+		return Leader
+	case raft.Follower:
+		if _, leader := n.raft.LeaderWithID(); leader != "" {
+			return Follower
+		}
+	}
+	return Electing
+}
+
+// Mode is the role in ZooKeeper's words; a server without peers is "standalone".
+func (n *Node) Mode() string {
+	if len(n.raft.GetConfiguration().Configuration().Servers) <= 1 {
+		return "standalone"
+	}
+	return n.Role().String()
+}
+
+// ServerID is the name of this server in the cluster: its number and the incarnation of its
+// data directory.
+func (n *Node) ServerID() string { return string(n.stores.id.serverID()) }
+
+// ClusterID is the random name of the cluster.
+func (n *Node) ClusterID() string { return n.stores.id.cluster }
+
+// AppliedIndex is the index of the last log entry that the machine has seen.
+func (n *Node) AppliedIndex() uint64 { return n.applied.Load() }
+
+// LogBytes is the space that the log takes.
+func (n *Node) LogBytes() int64 { return n.stores.log.Bytes() }
+
+// DirSizes are the bytes of the snapshots and of the log.
+func (n *Node) DirSizes() (data, log int64) { return n.stores.snaps.bytes(), n.LogBytes() }
+
+// SnapshotNow takes a snapshot unless the newest one is up to date, and returns when it is
+// durable. It goes on if ctx ends before.
+func (n *Node) SnapshotNow(ctx context.Context) error { return n.keeper.request(ctx) }
+
+// LastSnapshot describes the newest snapshot; ok is false if there is none.
+func (n *Node) LastSnapshot() (zxid int64, at time.Time, ok bool) {
+	files := n.stores.snaps.all()
+	if len(files) == 0 {
+		return 0, time.Time{}, false
+	}
+	newest := files[len(files)-1]
+	return newest.zxid, newest.created, true
+}
+
+// Dead is closed when the node has failed or is closed.
+func (n *Node) Dead() <-chan struct{} { return n.dead }
+
+// fail ends the node because of err: once, and from then on nothing is applied.
+func (n *Node) fail(err error) {
+	if !n.failure.CompareAndSwap(nil, &err) {
+		return
+	}
+	n.deadOnce.Do(func() { close(n.dead) })
+	n.o.Fatal(err)
+}
+
+// halted says whether nothing may be applied any more.
+func (n *Node) halted() bool {
+	select {
+	case <-n.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// deadError is why the node is dead.
+func (n *Node) deadError() error {
+	if err := n.failure.Load(); err != nil {
+		return fmt.Errorf("the node has failed: %w", *err)
+	}
+	return ErrClosed
+}
+
+// Close applies what was proposed and ends the node. It returns the first error of the
+// stores; the data is complete without a Close.
+//
+// Order: the batcher first, so that its entries are committed while raft still runs; then
+// the keeper, whose snapshot would only be waited for; then raft, after which nobody uses
+// the stores.
+func (n *Node) Close() error {
+	n.closeOnce.Do(func() {
+		n.closing.Store(true)
+		if !n.batcher.isLeading() {
+			// The log is still being replayed. It can be left at any entry.
+			n.deadOnce.Do(func() { close(n.dead) })
+		}
+		n.begin()
+		n.batcher.close()
+		n.keeper.close()
+		n.deadOnce.Do(func() { close(n.dead) })
+		err := n.raft.Shutdown().Error()
+		n.storesLive.Store(false)
+		n.closeErr = errors.Join(err, n.stores.close())
+	})
+	return n.closeErr
+}

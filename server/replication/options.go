@@ -1,0 +1,203 @@
+package replication
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/replication/damage"
+	"github.com/zkd-project/zkd/server/state"
+)
+
+// The limits, where Options leave them open.
+const (
+	// defaultSnapshotBytes of log between two snapshots. Replaying so much takes about a
+	// second; a snapshot of a million nodes about two, beside the writers.
+	defaultSnapshotBytes = 256 << 20
+	// defaultMemorySnapshotBytes is the same where the log is in memory.
+	defaultMemorySnapshotBytes = 32 << 20
+	defaultSnapRetain          = 3
+	// defaultQueueBytes of encoded commands may wait. A full queue is ErrQueueFull.
+	defaultQueueBytes = 32 << 20
+	// defaultBatchBytes bounds one log entry, and with it how long readers wait while it is
+	// applied. A single command may be larger.
+	defaultBatchBytes = 512 << 10
+	// defaultInflight entries are under way at once: one is synced while another is
+	// applied. More make batches smaller and syncs more.
+	defaultInflight = 2
+	// slowSync is the time from which a sync of the log is worth a warning.
+	slowSync = time.Second
+)
+
+// ErrLocked is returned by Open when another process uses the data directory.
+var ErrLocked = errors.New("the data directory is in use by another process")
+
+// ErrZooKeeperData is returned by Open for a directory that holds data of Apache ZooKeeper.
+var ErrZooKeeperData = errors.New("the directory holds data of Apache ZooKeeper (version-2)")
+
+// ErrQueueFull is returned by Propose when too many bytes wait: nothing was queued. See
+// WaitQueue.
+var ErrQueueFull = errors.New("the queue of proposals is full")
+
+// ErrClosed is returned when the node is closing or has stopped after a Fatal error.
+var ErrClosed = errors.New("the node is closed")
+
+// ErrNotLeader is returned by Propose on a server that does not lead: nothing was queued.
+var ErrNotLeader = errors.New("this server is not the leader")
+
+// DamageError is returned by Open and CheckDir, and given to Fatal, when stored data is not
+// as it was written.
+type DamageError = damage.Error
+
+// An Observer hears of what is applied. The methods with "locked" in their comment are
+// called under the write lock, all but Restored from one goroutine, in the order of the
+// log, and must not block. The first call comes after the first call of WaitLeading.
+type Observer interface {
+	// Applied is called for each command (locked). c and r are reused, and c's slices alias
+	// the log entry: copy what is kept.
+	Applied(c *state.Command, r *state.Result)
+	// BatchDone is called after the last Applied of a log entry (locked).
+	BatchDone()
+	// BatchReleased is called after BatchDone, when the lock has been released.
+	BatchReleased()
+	// Restored is called when a snapshot has replaced the machine while the node serves
+	// (locked).
+	Restored()
+}
+
+// Options say where a Node keeps its data and whom it tells. Dir, Settings and Observer
+// are required, Dir not with Memory.
+type Options struct {
+	Dir    string // the data directory; made if missing
+	LogDir string // where the log lies; Dir by default
+	// NoAutocreate refuses a Dir or LogDir that does not exist.
+	NoAutocreate bool
+	// NoNewDatabase refuses an empty Dir unless it holds a file named initialize, which is
+	// then removed. It keeps a server from coming up empty on a disk that was not mounted.
+	NoNewDatabase bool
+
+	// Memory keeps everything in memory, in Stores if set.
+	Memory bool
+	Stores *MemoryStores
+
+	LogStore string // "segment" (the default) or "bolt"
+	FS       vfs.FS // vfs.OS by default. With another one term and vote are kept in a plain file
+	// SegmentBytes is the length of a log file, 64 MiB by default. A longer one gives space
+	// back later, a shorter one costs more file changes.
+	SegmentBytes int64
+
+	MyID int // of this server among its cluster, 1–255; 1 by default
+
+	// SnapshotBytes of log are applied between two snapshots; negative: SnapCount alone
+	// decides. Too small: the server does little else; too large: restarts take long.
+	SnapshotBytes int64
+	// SnapCount commands are applied between two snapshots; 0: SnapshotBytes alone decides.
+	SnapCount int
+	// SnapRetain snapshots are kept when purging, with the log from the oldest of them on;
+	// 3 by default.
+	SnapRetain int
+	// PurgeInterval: 0 purges after each snapshot, a negative one never.
+	PurgeInterval time.Duration
+
+	// Settings are read for every batch while this server leads.
+	Settings func() state.Settings
+	Now      func() time.Time // the wall clock; time.Now by default
+	Rand     io.Reader        // crypto/rand by default
+
+	MaxQueueBytes int // of encoded commands that wait
+	MaxBatchBytes int // of one log entry
+	MaxInflight   int // log entries under way
+
+	Logger *slog.Logger
+	// Fatal is called once, on the first error of a store, from the goroutine that met it.
+	// The process should end: from then on nothing is applied. It must not call Close.
+	Fatal    func(error)
+	Observer Observer
+}
+
+func (o *Options) setDefaults() error {
+	if o.Settings == nil || o.Observer == nil {
+		return errors.New("replication: Options.Settings and Options.Observer are required")
+	}
+	if o.Dir == "" && !o.Memory {
+		return errors.New("replication: Options.Dir is required")
+	}
+	if o.LogStore == "" {
+		o.LogStore = logStoreSegment
+	}
+	if o.LogStore != logStoreSegment && o.LogStore != logStoreBolt {
+		return fmt.Errorf("unknown log store %q: use %q or %q", o.LogStore, logStoreSegment, logStoreBolt)
+	}
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.LogStore == logStoreBolt && o.FS != vfs.OS {
+		return errors.New("the bolt log store needs the file system of the machine")
+	}
+	if o.LogDir == "" {
+		o.LogDir = o.Dir
+	}
+	if o.SnapshotBytes == 0 {
+		o.SnapshotBytes = defaultSnapshotBytes
+		if o.Memory {
+			o.SnapshotBytes = defaultMemorySnapshotBytes
+		}
+	}
+	setDefault(&o.MyID, 1)
+	setDefault(&o.SnapRetain, defaultSnapRetain)
+	setDefault(&o.MaxQueueBytes, defaultQueueBytes)
+	setDefault(&o.MaxBatchBytes, defaultBatchBytes)
+	setDefault(&o.MaxInflight, defaultInflight)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Fatal == nil {
+		o.Fatal = func(err error) { o.Logger.Error("cannot go on", "error", err) }
+	}
+	return nil
+}
+
+func setDefault(v *int, d int) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// Info says what Open found.
+type Info struct {
+	New           bool   // the data directory was empty
+	SnapshotIndex uint64 // log index of the snapshot that was loaded, 0 without one
+	Replay        uint64 // log entries that WaitLeading will apply
+	Took          time.Duration
+}
+
+// A Role is what a server is at the moment.
+type Role uint8
+
+// The roles.
+const (
+	Electing Role = iota // no leader is known
+	Leader
+	Follower
+	Observing // has no vote
+)
+
+func (r Role) String() string {
+	return [...]string{"electing", "leader", "follower", "observer"}[r]
+}
+
+// contextError says what was waited for when ctx ended.
+func contextError(ctx context.Context, what string) error {
+	return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+}

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/server/fourletter"
+	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// newWords makes the four-letter words of the server.
+func (s *Server) newWords() *fourletter.Commands {
+	return &fourletter.Commands{
+		Source: wordSource{s}, Stats: s.stats, Allowed: fourletter.ParseWhitelist(strings.Join(s.cfg.FourLetterWords, ","), s.cfg.ReadOnlyMode),
+	}
+}
+
+// isFourLetterWord says whether a connection that begins with these four bytes asks for a
+// word instead of a session.
+func isFourLetterWord(b []byte) bool { return fourletter.Is([4]byte(b)) }
+
+// fourLetterWord answers and ends the conversation.
+func (c *conn) fourLetterWord(data []byte) error {
+	word := string(data[:4])
+	extra := data[4:]
+	c.shard.Received(4)
+	c.stats.Received()
+	err := c.s.words.Run(wordWriter{c}, word, extra)
+	c.shard.Text()
+	if err != nil {
+		return err
+	}
+	return errEnd
+}
+
+// A wordWriter sends an answer as fast as the client takes it.
+type wordWriter struct{ c *conn }
+
+var errGone = errors.New("the client is gone")
+
+// Write queues b and waits while too much is queued.
+func (w wordWriter) Write(b []byte) (int, error) {
+	w.c.mu.Lock()
+	w.c.out.queued = append(w.c.out.queued, b...)
+	much, dead := len(w.c.out.queued) > outSoftLimit, w.c.dead
+	w.c.mu.Unlock()
+	if dead {
+		return 0, errGone
+	}
+	if much {
+		w.c.flush(true)
+		w.c.waitForRoom()
+	}
+	return len(b), nil
+}
+
+// A wordSource shows the server to the four-letter words.
+type wordSource struct{ s *Server }
+
+var _ fourletter.Source = wordSource{}
+
+// Serving says whether clients are served.
+func (w wordSource) Serving() bool { return w.s.serving() }
+
+// Status is the state of a single node.
+func (w wordSource) Status() fourletter.Status {
+	return fourletter.Status{
+		Mode:        fourletter.ModeStandalone,
+		Zxid:        w.s.zxid.Load(),
+		Nodes:       w.s.look(func(m *state.Machine) int64 { return int64(m.Tree().NodeCount()) }),
+		Connections: int64(w.s.connectionCount()),
+		Outstanding: w.s.outstanding(),
+	}
+}
+
+// Config is the configuration as conf shows it.
+func (w wordSource) Config() fourletter.Config {
+	c := w.s.cfg
+	out := fourletter.Config{
+		ClientPort: c.ClientPort, SecureClientPort: c.SecureClientPort,
+		DataDir: c.DataDir, DataLogDir: c.DataLogDir,
+		TickTimeMs: int(c.TickTimeMs), MaxClientCnxns: c.MaxClientCnxns,
+		MinSessionTimeoutMs: int(c.MinSessionTimeoutMs), MaxSessionTimeoutMs: int(c.MaxSessionTimeoutMs),
+		ClientPortBacklog: c.ClientPortListenBacklog, ServerID: int64(c.Cluster.ServerID),
+	}
+	return out
+}
+
+// DirSizes are the bytes on disk.
+func (w wordSource) DirSizes() (dataBytes, logBytes int64) {
+	if n := w.s.currentNode(); n != nil {
+		return n.DirSizes()
+	}
+	return 0, 0
+}
+
+// Connections yields the open connections, oldest first.
+func (w wordSource) Connections() iter.Seq[fourletter.Connection] {
+	conns := w.s.connections()
+	slices.SortFunc(conns, func(a, b *conn) int { return int(int64(a.number) - int64(b.number)) })
+	return func(yield func(fourletter.Connection) bool) {
+		for _, c := range conns {
+			if !yield(c.describe()) {
+				return
+			}
+		}
+	}
+}
+
+func (c *conn) describe() fourletter.Connection {
+	c.mu.Lock()
+	d := fourletter.Connection{Remote: c.remote, SessionID: c.session, TimeoutMs: c.timeoutMs, InterestOps: 1}
+	if c.stalled.Load() || c.session == 0 {
+		d.InterestOps = 0
+	}
+	if c.out.waiting() > 0 {
+		d.InterestOps |= 4
+	}
+	c.mu.Unlock()
+	timeout := c.s.handshakeTimeout()
+	if d.SessionID != 0 {
+		timeout = time.Duration(d.TimeoutMs) * time.Millisecond
+	}
+	due := c.s.start.Add(time.Duration(c.lastSeen.Load()) + timeout)
+	tick := time.Duration(c.s.cfg.TickTimeMs) * time.Millisecond
+	d.Expires = due.Truncate(tick).Add(tick)
+	d.Stats = c.stats.Snapshot()
+	return d
+}
+
+// ResetConnections is crst.
+func (w wordSource) ResetConnections() {
+	for _, c := range w.s.connections() {
+		c.stats.Reset()
+	}
+}
+
+// Sessions are the expiry buckets.
+func (w wordSource) Sessions() fourletter.Sessions {
+	return fourletter.Sessions{Expiring: w.s.expiry.buckets()}
+}
+
+// Ephemerals are the ephemeral nodes by session.
+func (w wordSource) Ephemerals() fourletter.Ephemerals {
+	n := w.s.currentNode()
+	if n == nil {
+		return fourletter.Ephemerals{Each: func(func(int64, []string) bool) {}}
+	}
+	n.RLock()
+	defer n.RUnlock()
+	all := n.Machine().Tree().AllEphemerals()
+	return fourletter.Ephemerals{Sessions: len(all), Each: func(yield func(int64, []string) bool) {
+		for _, e := range all {
+			if !yield(e.Session, e.Paths) {
+				return
+			}
+		}
+	}}
+}
+
+// WatchSummary counts the data watches.
+func (w wordSource) WatchSummary() fourletter.WatchSummary {
+	c := w.s.watches.Counts()
+	return fourletter.WatchSummary{Connections: c.DataConnections, Paths: c.DataPaths, Watches: c.Data}
+}
+
+// WatchesBySession lists the data watches by session.
+func (w wordSource) WatchesBySession() iter.Seq2[int64, []string] {
+	return func(yield func(int64, []string) bool) {
+		for _, e := range w.s.watches.ByConnection() {
+			if c := w.s.connByWatch(e.ID); c != nil && !yield(c.sessionID(), e.Paths) {
+				return
+			}
+		}
+	}
+}
+
+// WatchesByPath lists the data watches by path.
+func (w wordSource) WatchesByPath() iter.Seq2[string, []int64] {
+	return func(yield func(string, []int64) bool) {
+		for _, e := range w.s.watches.ByPath() {
+			if !yield(e.Path, w.s.sessionsOf(e.IDs)) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Server) sessionsOf(ids []watch.ID) []int64 {
+	var out []int64
+	for _, id := range ids {
+		if c := s.connByWatch(id); c != nil {
+			out = append(out, c.sessionID())
+		}
+	}
+	return out
+}
+
+// Digests are the digests that hash shows.
+func (w wordSource) Digests() iter.Seq[fourletter.Digest] {
+	list := w.s.digests.list()
+	return slices.Values(list)
+}
+
+// TraceMask is the mask of gtmk.
+func (w wordSource) TraceMask() int64 { return w.s.traceMask.Load() }
+
+// SetTraceMask is stmk.
+func (w wordSource) SetTraceMask(mask int64) { w.s.traceMask.Store(mask) }

@@ -22,7 +22,10 @@ type brokenError struct{ err error }
 func (e *brokenError) Error() string { return e.err.Error() }
 func (e *brokenError) Unwrap() error { return e.err }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	tuneGC()
+	os.Exit(run(os.Args[1:]))
+}
 
 func run(args []string) int {
 	root := &cobra.Command{

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// These tests run the real binary, as an operator does.
+
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "zkd-cmd-")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "zkd")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// runCommand runs zkd to its end and returns its exit code and all that it printed.
+func runCommand(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	if err == nil {
+		return 0, string(out)
+	}
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	return exit.ExitCode(), string(out)
+}
+
+// A process is a running server.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+	addr string
+}
+
+// start runs `zkd serve` on the address and returns when it is ready.
+func start(t *testing.T, dir, addr string, args ...string) *process {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	args = append([]string{"serve", "--data-dir", dir, "--client-address", host, "--client-port", port}, args...)
+	p := &process{t: t, cmd: exec.Command(binary, args...), addr: addr}
+	stderr, err := p.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() })
+	buf := make([]byte, 4096)
+	for !strings.Contains(p.log.String(), "msg=ready") {
+		n, err := stderr.Read(buf)
+		p.log.Write(buf[:n])
+		require.NoError(t, err, "zkd ended: %s", p.log.String())
+	}
+	go func() { _, _ = io.Copy(io.Discard, stderr) }()
+	return p
+}
+
+func (p *process) stop(sig syscall.Signal) error {
+	require.NoError(p.t, p.cmd.Process.Signal(sig))
+	return p.cmd.Wait()
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func connect(t *testing.T, addr string) *zk.Conn {
+	t.Helper()
+	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	return c
+}
+
+func TestStopIsOrderlyAndKeepsData(t *testing.T) {
+	dir, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
+	p := start(t, dir, addr)
+	require.Contains(t, p.log.String(), "found=new")
+	_, err := connect(t, addr).Create("/kept", []byte("x"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	require.NoError(t, p.stop(syscall.SIGTERM), "SIGTERM must end with exit code 0")
+
+	p = start(t, dir, addr)
+	require.Contains(t, p.log.String(), "found=existing")
+	data, _, err := connect(t, addr).Get("/kept")
+	require.NoError(t, err)
+	require.Equal(t, "x", string(data))
+}
+
+func TestStartsAtOnceAfterKill(t *testing.T) {
+	dir, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
+	p := start(t, dir, addr)
+	_, err := connect(t, addr).Create("/kept", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	require.Error(t, p.stop(syscall.SIGKILL))
+	start(t, dir, addr)
+	found, _, err := connect(t, addr).Exists("/kept")
+	require.NoError(t, err)
+	require.True(t, found)
+}
+
+func TestBusyPortNamesTheWayOut(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	code, out := runCommand(t, "serve", "--data-dir", t.TempDir(), "--client-port", port)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, out, "127.0.0.1:"+port+" is in use")
+	require.Contains(t, out, "clientPort")
+}
+
+func TestSecondProcessIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	start(t, dir, freeAddr(t))
+	_, port, err := net.SplitHostPort(freeAddr(t))
+	require.NoError(t, err)
+	code, out := runCommand(t, "serve", "--data-dir", dir, "--client-port", port)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, out, "in use by another process")
+}
+
+func TestBadConfigurationNamesFileLineAndKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "zoo.cfg")
+	require.NoError(t, os.WriteFile(file, []byte("clientPort=2181\ndataDir=/tmp/none\ntickTime=soon\nzkd.logStroe=bolt\n"), 0o600))
+	code, out := runCommand(t, "serve", "--config", file)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, out, file+":3: tickTime")
+	require.Contains(t, out, file+":4: zkd.logStroe")
+}
+
+func TestCheckToldFromDamage(t *testing.T) {
+	dir, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
+	p := start(t, dir, addr)
+	c := connect(t, addr)
+	for range 3 {
+		_, err := c.Create("/n-", []byte("some data to be damaged later"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.stop(syscall.SIGTERM))
+	code, out := runCommand(t, "check", dir)
+	require.Equal(t, exitOK, code, out)
+
+	// Damage in the middle of the log: what comes after it proves that it was complete.
+	logs, err := filepath.Glob(filepath.Join(dir, "log", "*.log"))
+	require.NoError(t, err)
+	require.NotEmpty(t, logs)
+	b, err := os.ReadFile(logs[0])
+	require.NoError(t, err)
+	at := bytes.Index(b, []byte("some data"))
+	require.Positive(t, at)
+	b[at] ^= 1
+	require.NoError(t, os.WriteFile(logs[0], b, 0o600))
+	code, out = runCommand(t, "check", dir)
+	require.Equal(t, exitBroken, code, out)
+	require.Contains(t, out, logs[0])
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	code, out = runCommand(t, "serve", "--data-dir", dir, "--client-port", port)
+	require.Equal(t, exitBroken, code, out)
+	require.Contains(t, out, logs[0])
+}
+
+func TestWrongUseIsOneLine(t *testing.T) {
+	for _, args := range [][]string{{"serv"}, {"check"}, {"serve", "--set", "tickTime"}, {"serve", "--nope"}} {
+		code, out := runCommand(t, args...)
+		require.Equal(t, exitUsage, code, "%v: %s", args, out)
+		require.NotEmpty(t, out)
+	}
+}

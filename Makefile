@@ -19,8 +19,8 @@ test: ## all tests; clients that are not installed are skipped
 race: ## the core under the race detector
 	go test -race -short ./wire ./server/... ./zkdtest ./internal/...
 
-sim: ## seeded histories through three copies of the state machine; SEED=n replays one
-	go test ./internal/sim -count=1 $(if $(SEED),-seed=$(SEED),)
+sim: ## seeded histories through three machines, and crashes of the log on a simulated disk; SEED=n replays one
+	go test ./internal/sim ./internal/sim/crash -count=1 $(if $(SEED),-seed=$(SEED),)
 
 fuzz: ## every fuzz target for FUZZTIME (default 100000x) each
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

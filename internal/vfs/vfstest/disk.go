@@ -37,6 +37,7 @@ type Disk struct {
 	ops    int // operations that change something, so far
 	failAt int // the operation that fails; 0: none
 	fail   error
+	failed bool // the chosen operation has failed
 	down   bool // after a failure with ErrDown
 }
 
@@ -76,10 +77,17 @@ func newDir() *dir {
 func (d *Disk) Fail(n int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failAt, d.fail = 0, err
+	d.failAt, d.fail, d.failed = 0, err, false
 	if n > 0 {
 		d.failAt = d.ops + n
 	}
+}
+
+// Failed says whether the operation that Fail has chosen was reached.
+func (d *Disk) Failed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
 }
 
 // Ops is the number of operations so far that changed or synced something.
@@ -243,7 +251,7 @@ func (d *Disk) step() error {
 	}
 	d.ops++
 	if d.failAt > 0 && d.ops >= d.failAt {
-		d.failAt = 0
+		d.failAt, d.failed = 0, true
 		d.down = errors.Is(d.fail, ErrDown)
 		return d.fail
 	}

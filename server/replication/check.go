@@ -131,7 +131,7 @@ func (c *checker) snapshots() error {
 	for _, name := range names {
 		r, err := store.read(name)
 		if err == nil {
-			c.m, err = restoreMachine(r)
+			c.m, err = r.machine()
 			r.Close()
 		}
 		path := filepath.Join(dir, name)

@@ -121,7 +121,11 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 
 // Restore replaces the machine by the one in a snapshot.
 func (f *fsm) Restore(in io.ReadCloser) error {
-	m, err := restoreMachine(in)
+	var m *state.Machine
+	r, err := unwrapSnapshot(in)
+	if err == nil {
+		m, err = r.machine()
+	}
 	if err != nil {
 		err = fmt.Errorf("cannot load a snapshot: %w", err)
 		f.n.fail(err)
@@ -132,27 +136,23 @@ func (f *fsm) Restore(in io.ReadCloser) error {
 	f.n.mu.Lock()
 	defer f.n.mu.Unlock()
 	f.n.machine = m
-	if w, ok := in.(raft.ReadCloserWrapper); ok {
-		if r, ok := w.WrappedReadCloser().(*snapReader); ok {
-			f.n.applied.Store(r.d.index)
-		}
-	}
+	f.n.applied.Store(r.d.index)
 	f.n.o.Observer.Restored()
 	return nil
 }
 
-// restoreMachine reads a machine, and on to the end, where the checksums are compared.
-func restoreMachine(in io.Reader) (*state.Machine, error) {
-	m, err := state.Restore(in)
-	if err != nil {
-		return nil, err
+// unwrapSnapshot returns the reader of a snapshot store from under what raft puts around it.
+func unwrapSnapshot(in io.ReadCloser) (*snapReader, error) {
+	for {
+		switch v := in.(type) {
+		case *snapReader:
+			return v, nil
+		case raft.ReadCloserWrapper:
+			in = v.WrappedReadCloser()
+		default:
+			return nil, fmt.Errorf("a snapshot from a %T", in)
+		}
 	}
-	if n, err := io.Copy(io.Discard, in); err != nil {
-		return nil, err
-	} else if n > 0 {
-		return nil, fmt.Errorf("%d bytes follow the machine", n)
-	}
-	return m, nil
 }
 
 // fsmSnapshot is a machine on its way to a sink.

@@ -66,14 +66,16 @@ func (k *keeper) request(ctx context.Context) error {
 	reply := make(chan error, 1)
 	select {
 	case k.requests <- reply:
-	case <-k.done:
-		return ErrClosed
+	case <-k.n.dead:
+		return k.n.deadError()
 	case <-ctx.Done():
 		return contextError(ctx, "the snapshot before")
 	}
 	select {
 	case err := <-reply:
 		return err
+	case <-k.n.dead:
+		return k.n.deadError()
 	case <-ctx.Done():
 		return contextError(ctx, "the snapshot")
 	}
@@ -84,7 +86,10 @@ func (k *keeper) snapshot() error {
 	if n.halted() {
 		return ErrClosed
 	}
-	if files := n.stores.snaps.all(); len(files) > 0 && files[len(files)-1].index >= n.applied.Load() {
+	n.RLock() // whoever asks has perhaps been told of a command of a batch that is still being applied
+	applied := n.applied.Load()
+	n.RUnlock()
+	if files := n.stores.snaps.all(); len(files) > 0 && files[len(files)-1].index >= applied {
 		return nil // nothing has happened since
 	}
 	start := n.o.Now()

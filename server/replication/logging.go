@@ -84,6 +84,7 @@ func (r *raftLogger) GetLevel() hclog.Level               { return hclog.Debug }
 func (r *raftLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
 	return slog.NewLogLogger(r.l.Handler(), slog.LevelDebug)
 }
+
 func (r *raftLogger) StandardWriter(o *hclog.StandardLoggerOptions) io.Writer {
 	return r.StandardLogger(o).Writer()
 }

@@ -24,7 +24,7 @@ type MemoryStores struct {
 
 // NewMemoryStores returns empty stores.
 func NewMemoryStores() *MemoryStores {
-	return &MemoryStores{log: raft.NewInmemStore(), snaps: &memorySnapshots{}}
+	return &MemoryStores{log: raft.NewInmemStore(), snaps: &memorySnapshots{now: time.Now}}
 }
 
 // acquire takes the stores for one node.
@@ -56,8 +56,15 @@ func (memoryLog) Bytes() int64 { return 0 }
 // would be on disk.
 type memorySnapshots struct {
 	mu   sync.Mutex // guards what follows
+	now  func() time.Time
 	d    snapDescription
 	data []byte
+}
+
+func (s *memorySnapshots) setClock(now func() time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
 }
 
 func (s *memorySnapshots) all() []snapFile {
@@ -74,9 +81,12 @@ func (s *memorySnapshots) Create(_ raft.SnapshotVersion, index, term uint64, con
 	configIndex uint64, _ raft.Transport,
 ) (raft.SnapshotSink, error) {
 	k := &memorySink{s: s, snapSink: snapSink{id: snapName(index, term)}}
+	s.mu.Lock()
+	now := s.now
+	s.mu.Unlock()
 	var err error
 	k.w, err = newSnapWriter(&k.buf, snapDescription{
-		index: index, term: term, config: config, configIndex: configIndex, created: time.Now(),
+		index: index, term: term, config: config, configIndex: configIndex, created: now(),
 	})
 	return k, err
 }

@@ -51,7 +51,7 @@ type Node struct {
 }
 
 // Open opens the data directory, or makes it, and loads the newest snapshot. The log is
-// applied in WaitLeading. Damage is a *DamageError; then nothing has been changed.
+// applied in WaitLeading. Damage is a *DamageError; what is damaged is left as it is.
 func Open(o Options) (*Node, Info, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, Info{}, err
@@ -107,7 +107,10 @@ func (n *Node) loadSnapshot(info *Info) error {
 	newest := files[len(files)-1]
 	_, in, err := n.stores.snaps.Open(newest.name)
 	if err == nil {
-		n.machine, err = restoreMachine(in)
+		var r *snapReader
+		if r, err = unwrapSnapshot(in); err == nil {
+			n.machine, err = r.machine()
+		}
 		in.Close()
 	}
 	if err != nil {
@@ -322,9 +325,9 @@ func (n *Node) deadError() error {
 // Close applies what was proposed and ends the node. It returns the first error of the
 // stores; the data is complete without a Close.
 //
-// Order: the batcher first, so that its entries are committed while raft still runs; then
-// the keeper, whose snapshot would only be waited for; then raft, after which nobody uses
-// the stores.
+// Order: the batcher first, so that its entries are committed while raft still runs. Then
+// raft is told to end, before the keeper: its snapshot may wait for raft's main loop, which
+// is gone after an error. When all goroutines have ended nobody uses the stores any more.
 func (n *Node) Close() error {
 	n.closeOnce.Do(func() {
 		n.closing.Store(true)
@@ -334,9 +337,10 @@ func (n *Node) Close() error {
 		}
 		n.begin()
 		n.batcher.close()
-		n.keeper.close()
 		n.deadOnce.Do(func() { close(n.dead) })
-		err := n.raft.Shutdown().Error()
+		down := n.raft.Shutdown()
+		n.keeper.close()
+		err := down.Error()
 		n.storesLive.Store(false)
 		n.closeErr = errors.Join(err, n.stores.close())
 	})

@@ -19,9 +19,9 @@ const (
 	// defaultSnapshotBytes of log between two snapshots. Replaying so much takes about a
 	// second; a snapshot of a million nodes about two, beside the writers.
 	defaultSnapshotBytes = 256 << 20
-	// defaultMemorySnapshotBytes is the same where the log is in memory.
-	defaultMemorySnapshotBytes = 32 << 20
-	defaultSnapRetain          = 3
+	// maxMemorySnapshotBytes is the most of it where the log is in memory.
+	maxMemorySnapshotBytes = 32 << 20
+	defaultSnapRetain      = 3
 	// defaultQueueBytes of encoded commands may wait. A full queue is ErrQueueFull.
 	defaultQueueBytes = 32 << 20
 	// defaultBatchBytes bounds one log entry, and with it how long readers wait while it is
@@ -30,8 +30,7 @@ const (
 	// defaultInflight entries are under way at once: one is synced while another is
 	// applied. More make batches smaller and syncs more.
 	defaultInflight = 2
-	// slowSync is the time from which a sync of the log is worth a warning.
-	slowSync = time.Second
+	defaultSlowSync = time.Second
 )
 
 // ErrLocked is returned by Open when another process uses the data directory.
@@ -113,6 +112,9 @@ type Options struct {
 	MaxBatchBytes int // of one log entry
 	MaxInflight   int // log entries under way
 
+	// SlowSync is the time from which writing to the log is worth a warning; 1 s by default.
+	SlowSync time.Duration
+
 	Logger *slog.Logger
 	// Fatal is called once, on the first error of a store, from the goroutine that met it.
 	// The process should end: from then on nothing is applied. It must not call Close.
@@ -144,9 +146,12 @@ func (o *Options) setDefaults() error {
 	}
 	if o.SnapshotBytes == 0 {
 		o.SnapshotBytes = defaultSnapshotBytes
-		if o.Memory {
-			o.SnapshotBytes = defaultMemorySnapshotBytes
-		}
+	}
+	if o.Memory { // a long log would only take memory
+		o.SnapshotBytes = min(o.SnapshotBytes, maxMemorySnapshotBytes)
+	}
+	if o.SlowSync <= 0 {
+		o.SlowSync = defaultSlowSync
 	}
 	setDefault(&o.MyID, 1)
 	setDefault(&o.SnapRetain, defaultSnapRetain)

@@ -102,7 +102,11 @@ func tryOpenRig(t testing.TB, o Options) (*rig, error) {
 	if r.Node, r.info, err = Open(o); err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { r.Node.Close() })
+	t.Cleanup(func() {
+		if r.Node != nil {
+			r.Node.Close()
+		}
+	})
 	return r, r.WaitLeading(testContext(t))
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/replication/damage"
+	"github.com/zkd-project/zkd/server/state"
 )
 
 // A snapshot file is a head, the machine compressed, and a tail.
@@ -94,7 +96,7 @@ func (d *snapDescription) encodeTail(crc uint32) []byte {
 	return append(b, snapEnd[:]...)
 }
 
-// decodeSnapHead reads a head from r, which may go on behind it, and returns its bytes.
+// decodeHead reads a head from r, which may go on behind it, and returns its bytes.
 func (d *snapDescription) decodeHead(r io.Reader) ([]byte, error) {
 	b := make([]byte, 16)
 	if _, err := io.ReadFull(r, b); err != nil {
@@ -216,6 +218,7 @@ type snapReader struct {
 	crc    uint32 // of what was read
 	want   uint32
 	left   int64 // of the container
+	ioErr  error // of reading the file: no damage
 }
 
 // openSnapshot reads head and tail of a snapshot of the given length and gets ready to read
@@ -223,7 +226,8 @@ type snapReader struct {
 func openSnapshot(file interface {
 	io.ReaderAt
 	io.Closer
-}, size int64, name string) (_ *snapReader, err error) {
+}, size int64, name string,
+) (_ *snapReader, err error) {
 	r := &snapReader{file: file, name: name, repair: damage.Rejoin}
 	defer func() {
 		if err != nil {
@@ -234,6 +238,10 @@ func openSnapshot(file interface {
 		return nil, r.damaged(0, fmt.Sprintf("%d bytes are no whole snapshot", size))
 	}
 	head, err := r.d.decodeHead(io.NewSectionReader(file, 0, size-snapTailSize))
+	var readErr *fs.PathError
+	if errors.As(err, &readErr) {
+		return nil, fmt.Errorf("cannot read a snapshot: %w", err)
+	}
 	if err != nil {
 		return nil, r.damaged(0, err.Error())
 	}
@@ -263,6 +271,9 @@ type snapSource snapReader
 func (s *snapSource) Read(p []byte) (int, error) {
 	n, err := s.in.Read(p)
 	s.crc = crc32.Update(s.crc, castagnoli, p[:n])
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.ioErr = err
+	}
 	return n, err
 }
 
@@ -278,10 +289,31 @@ func (r *snapReader) Read(p []byte) (int, error) {
 		if r.crc != r.want {
 			return n, r.damaged(-1, "wrong checksum")
 		}
-	case err != nil:
+	case err != nil && r.ioErr == nil:
 		err = r.damaged(-1, err.Error())
 	}
 	return n, err
+}
+
+// machine reads the machine, and on to the end, where the checksums are compared.
+func (r *snapReader) machine() (*state.Machine, error) {
+	m, err := state.Restore(r)
+	var known *damage.Error
+	var newer *state.UnsupportedError
+	switch {
+	case r.ioErr != nil:
+		return nil, fmt.Errorf("cannot read %s: %w", r.name, r.ioErr)
+	case errors.As(err, &known) || errors.As(err, &newer):
+		return nil, err
+	case err != nil:
+		return nil, r.damaged(-1, err.Error())
+	}
+	if n, err := io.Copy(io.Discard, r); err != nil {
+		return nil, err
+	} else if n > 0 {
+		return nil, r.damaged(-1, fmt.Sprintf("%d bytes follow the machine", n))
+	}
+	return m, nil
 }
 
 func (r *snapReader) damaged(off int64, what string) error {

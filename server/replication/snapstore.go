@@ -51,6 +51,11 @@ func openSnapshots(fsys vfs.FS, dir string, now func() time.Time) (*fileSnapshot
 			return nil, fmt.Errorf("cannot remove an unfinished snapshot: %w", err)
 		}
 	}
+	// A snapshot may have got its name just before the process was killed. The log that it
+	// replaces must not be purged before that is durable.
+	if err := fsys.SyncDir(dir); err != nil {
+		return nil, fmt.Errorf("cannot sync the snapshots: %w", err)
+	}
 	for _, name := range names {
 		f := snapFile{name: name}
 		fmt.Sscanf(name, "%d-%d", &f.index, &f.term)

@@ -83,6 +83,7 @@ func openMemory(o *Options) (*stores, error) {
 	if err := m.acquire(); err != nil {
 		return nil, err
 	}
+	m.snaps.setClock(o.Now)
 	s := &stores{
 		id: m.id, isNew: !m.ready, log: memoryLog{m.log}, stable: memoryLog{m.log}, snaps: m.snaps,
 		locks: []io.Closer{m},
@@ -137,9 +138,7 @@ func (s *stores) makeAndLock(o *Options) error {
 			if o.NoAutocreate {
 				return fmt.Errorf("the directory %s does not exist and is not to be created: mount or create it", dir)
 			}
-			if err = o.FS.MkdirAll(dir, 0o700); err == nil {
-				err = o.FS.SyncDir(filepath.Dir(filepath.Clean(dir)))
-			}
+			err = o.FS.MkdirAll(dir, 0o700)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot use the data directory: %w", err)
@@ -236,8 +235,12 @@ func (s *stores) begin(o *Options) error {
 	if err := writeIdentity(o.FS, logDir, &s.id); err != nil {
 		return fmt.Errorf("cannot begin a new database: %w", err)
 	}
-	if err := o.FS.SyncDir(o.LogDir); err != nil {
-		return fmt.Errorf("cannot begin a new database: %w", err)
+	for _, dir := range []string{o.LogDir, filepath.Dir(filepath.Clean(o.LogDir)), filepath.Dir(filepath.Clean(o.Dir))} {
+		// Above the directories of the server it may have no rights; then it has not made
+		// anything there either.
+		if err := o.FS.SyncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("cannot begin a new database: %w", err)
+		}
 	}
 	if err := s.openParts(o, true); err != nil {
 		return err
@@ -264,15 +267,30 @@ func (s *stores) openReady(o *Options) error {
 	if err := s.checkParts(o.FS, o.Dir, o.LogDir); err != nil {
 		return err
 	}
+	// The format file may have got its content just before the process was killed.
+	if err := o.FS.SyncDir(o.Dir); err != nil {
+		return fmt.Errorf("cannot sync the data directory: %w", err)
+	}
 	if err := s.openParts(o, false); err != nil {
 		return err
 	}
-	if _, err := s.stable.GetUint64(keyCurrentTerm); err != nil {
+	return s.settleStable(o.Dir)
+}
+
+// settleStable makes term and vote durable. They are read back from the page cache, and need
+// not be on the disk if their sync has failed or never came; but from now on others will be
+// told of them. Storing one rewrites all: they share a page, or a file.
+func (s *stores) settleStable(dir string) error {
+	term, err := s.stable.GetUint64(keyCurrentTerm)
+	if err != nil {
 		var d *damage.Error
 		if errors.As(err, &d) {
 			return err
 		}
-		return &damage.Error{File: o.Dir, Offset: -1, What: "term and vote are lost: " + err.Error(), Repair: damage.Rejoin}
+		return &damage.Error{File: dir, Offset: -1, What: "term and vote are lost: " + err.Error(), Repair: damage.Rejoin}
+	}
+	if err := s.stable.SetUint64(keyCurrentTerm, term); err != nil {
+		return fmt.Errorf("cannot store the term: %w", err)
 	}
 	return nil
 }

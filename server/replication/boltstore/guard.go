@@ -11,6 +11,7 @@ import (
 
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/zkd-project/zkd/server/replication/damage"
 )
@@ -49,7 +50,7 @@ func (d *db) openError(err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	if errors.Is(err, bbolt.ErrTimeout) || errors.As(err, &path) {
+	if errors.Is(err, bolterrors.ErrTimeout) || errors.As(err, &path) {
 		return fmt.Errorf("cannot open %s: %w", d.path, err)
 	}
 	return d.damaged(err.Error())

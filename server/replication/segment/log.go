@@ -85,8 +85,10 @@ type ahead struct {
 	next uint64 // the entry after the one that was read last
 }
 
-var _ raft.LogStore = (*Log)(nil)
-var _ raft.MonotonicLogStore = (*Log)(nil)
+var (
+	_ raft.LogStore          = (*Log)(nil)
+	_ raft.MonotonicLogStore = (*Log)(nil)
+)
 
 // Open reads the log in o.Dir and makes it fit to be appended to: what a crash has left
 // over is removed, a torn tail is cut, what may not be on the disk is synced. Damage is a
@@ -117,9 +119,17 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// repair does what is to be done after a crash. The order is free: each step leaves a log
-// that the next start reads as this one did.
+// repair does what is to be done after a crash. Each step leaves a log that the next start
+// reads as this one did.
 func (l *Log) repair(found *layout) error {
+	if len(l.segments) == 0 && !l.o.Create {
+		return allMissing(l.o.Dir)
+	}
+	// A file that was found may have got its name just before the process was killed. That
+	// must be durable before what it replaces is removed, and before it takes entries.
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		return err
+	}
 	for _, name := range found.leftovers {
 		if err := l.o.FS.Remove(filepath.Join(l.o.Dir, name)); err != nil {
 			return err
@@ -132,9 +142,6 @@ func (l *Log) repair(found *layout) error {
 		}
 	}
 	if len(l.segments) == 0 {
-		if !l.o.Create {
-			return allMissing(l.o.Dir)
-		}
 		return l.begin(1)
 	}
 	l.lastCRC, l.marked = found.lastCRC, found.mark
@@ -151,9 +158,10 @@ func (l *Log) repair(found *layout) error {
 	return l.settle(found.unmarked)
 }
 
-// settle makes the last segment durable from off on and marks it so. What was written but
-// not synced before a kill is read from the page cache, and it need not be on the disk; if
-// a sync has failed, the kernel takes it even for written. So it is written once more.
+// settle makes the last segment durable from off on and marks it so: entries, and marks as
+// well, since later records are chained to them. What was written but not synced before a
+// kill is read from the page cache, and it need not be on the disk; if a sync has failed,
+// the kernel takes it even for written. So it is written once more.
 func (l *Log) settle(off int64) error {
 	s := l.tail()
 	if off < s.end {

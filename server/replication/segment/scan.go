@@ -46,7 +46,7 @@ type layout struct {
 	lastCRC  uint32
 	lastTerm uint64
 	mark     uint64 // highest index that is surely on the disk
-	unmarked int64  // where the entries beyond the mark begin
+	unmarked int64  // where the records behind that entry begin
 	torn     int64  // bytes behind the end that are not zero: the torn tail
 }
 
@@ -177,10 +177,7 @@ func (l *layout) finish(sc *scan) error {
 	l.torn = torn
 	l.lastCRC = sc.crc
 	l.mark = sc.mark
-	l.unmarked = s.end
-	if n := int(sc.mark - s.first + 1); n < len(s.offsets) {
-		l.unmarked = int64(s.offsets[n])
-	}
+	l.unmarked = sc.markedEnd
 	return nil
 }
 
@@ -194,6 +191,9 @@ type scan struct {
 	crc  uint32 // of the last record that is not a seal
 	kind uint8  // of the last record, 0 if there is none
 	mark uint64 // highest durable mark
+
+	entryEnds []int64 // where the records of the entries beyond the mark end
+	markedEnd int64   // where the record of the entry with the index mark ends
 }
 
 // run reads records while they are valid and sets offsets and end of the segment.
@@ -204,6 +204,7 @@ func (sc *scan) run() error {
 	s.offsets = s.offsets[:0]
 	w := window{s: s}
 	off := int64(headerSize)
+	sc.markedEnd = off
 	for {
 		var r record
 		n, err := w.record(off, &r)
@@ -225,8 +226,11 @@ func (sc *scan) run() error {
 			}
 		}
 		sc.kind = r.kind
-		sc.mark = max(sc.mark, r.durable)
 		off += n
+		if r.kind == kindEntry {
+			sc.entryEnds = append(sc.entryEnds, off)
+		}
+		sc.raiseMark(r.durable)
 		if r.kind == kindSeal {
 			break // the successor was there before: it continues what came before the seal
 		}
@@ -234,6 +238,18 @@ func (sc *scan) run() error {
 	}
 	s.end = off
 	return nil
+}
+
+// raiseMark notes that the entries up to index are on the disk, and with them all that was
+// written before. A mark says nothing of the record that it stands in.
+func (sc *scan) raiseMark(index uint64) {
+	if index <= sc.mark {
+		return
+	}
+	n := index - sc.mark // entries beyond the old mark that are covered by the new one
+	sc.markedEnd = sc.entryEnds[n-1]
+	sc.entryEnds = sc.entryEnds[:copy(sc.entryEnds, sc.entryEnds[n:])]
+	sc.mark = index
 }
 
 // follows says whether a record is in its place by index and term.

@@ -63,7 +63,7 @@ type Config struct {
 	// log is long, and so is a restart.
 	SnapCount int
 	// SnapshotBytes (zkd.snapshotBytes, else snapSizeLimitInKb): bytes of log after which a
-	// snapshot is taken; 0: SnapCount alone decides. Default 512 MiB. Too small and too
+	// snapshot is taken; 0: SnapCount alone decides. Default 256 MiB. Too small and too
 	// large as SnapCount; the disk must hold it several times over.
 	SnapshotBytes int64
 	// SnapRetainCount (autopurge.snapRetainCount): snapshots kept when purging, with the log

@@ -251,6 +251,7 @@ func (b *batcher) submit(c chunk) bool {
 	for !b.n.halted() {
 		f := b.n.raft.ApplyLog(raft.Log{Data: data}, enqueueTimeout)
 		if !refused(f) {
+			b.n.o.Meters.Proposed(c.count, len(data))
 			b.inflight = append(b.inflight, f)
 			return true
 		}

@@ -95,6 +95,7 @@ func (f *fsm) decode(entry *raft.Log) error {
 // apply runs the decoded batch. It takes the lock once: readers see all of it or nothing.
 func (f *fsm) apply() {
 	n, o := f.n, f.n.o.Observer
+	start := n.o.Now()
 	n.mu.Lock()
 	m := n.machine
 	m.BeginBatch(&f.header)
@@ -105,6 +106,7 @@ func (f *fsm) apply() {
 	n.applied.Store(f.header.Index)
 	o.BatchDone()
 	n.mu.Unlock()
+	n.o.Meters.Applied(len(f.commands), n.o.Now().Sub(start))
 	o.BatchReleased()
 }
 

@@ -41,7 +41,9 @@ func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
 	if err := g.logStore.StoreLogs(entries); err != nil {
 		return g.n.storeFailed(err)
 	}
-	if took := g.n.o.Now().Sub(start); took >= g.n.o.SlowSync {
+	took := g.n.o.Now().Sub(start)
+	g.n.o.Meters.Stored(len(entries), took)
+	if took >= g.n.o.SlowSync {
 		g.n.o.Logger.Warn("writing to the log is slow, writes wait for it", "took", took)
 	}
 	return nil

@@ -97,6 +97,7 @@ func (k *keeper) snapshot() error {
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}
+	n.o.Meters.Snapshot(n.o.Now().Sub(start), err)
 	if err != nil {
 		return fmt.Errorf("cannot take a snapshot: %w", err)
 	}

@@ -69,6 +69,34 @@ type Observer interface {
 	Restored()
 }
 
+// Meters are told durations and sizes, for whoever counts them. Any of them may be nil. They
+// are called for every log entry and must be quick.
+type Meters struct {
+	// Proposed: an entry of so many commands and bytes was given to the log.
+	Proposed func(commands, bytes int)
+	// Stored: so many entries were written and synced together.
+	Stored func(entries int, took time.Duration)
+	// Applied: an entry of so many commands was applied.
+	Applied func(commands int, took time.Duration)
+	// Snapshot: one was taken, or could not be.
+	Snapshot func(took time.Duration, err error)
+}
+
+func (m *Meters) setDefaults() {
+	if m.Proposed == nil {
+		m.Proposed = func(int, int) {}
+	}
+	if m.Stored == nil {
+		m.Stored = func(int, time.Duration) {}
+	}
+	if m.Applied == nil {
+		m.Applied = func(int, time.Duration) {}
+	}
+	if m.Snapshot == nil {
+		m.Snapshot = func(time.Duration, error) {}
+	}
+}
+
 // Options say where a Node keeps its data and whom it tells. Dir, Settings and Observer
 // are required, Dir not with Memory.
 type Options struct {
@@ -120,6 +148,7 @@ type Options struct {
 	// The process should end: from then on nothing is applied. It must not call Close.
 	Fatal    func(error)
 	Observer Observer
+	Meters   Meters
 }
 
 func (o *Options) setDefaults() error {
@@ -158,6 +187,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.MaxQueueBytes, defaultQueueBytes)
 	setDefault(&o.MaxBatchBytes, defaultBatchBytes)
 	setDefault(&o.MaxInflight, defaultInflight)
+	o.Meters.setDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
 	}

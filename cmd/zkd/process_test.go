@@ -162,6 +162,21 @@ func TestBadConfigurationNamesFileLineAndKey(t *testing.T) {
 	require.Contains(t, out, file+":4: zkd.logStroe")
 }
 
+// Three nodes that each take themselves for the only one would be a split brain.
+func TestEnsembleIsRefusedAndNotRunAlone(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "myid"), []byte("1\n"), 0o600))
+	file := filepath.Join(dir, "zoo.cfg")
+	cfg := "clientPort=0\ndataDir=" + dir + "\ninitLimit=10\nsyncLimit=5\n"
+	for _, id := range []string{"1", "2", "3"} {
+		cfg += "server." + id + "=127.0.0.1:1288" + id + ":1388" + id + "\n"
+	}
+	require.NoError(t, os.WriteFile(file, []byte(cfg), 0o600))
+	code, out := runCommand(t, "serve", "--config", file)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, out, "names 3 servers")
+}
+
 func TestCheckToldFromDamage(t *testing.T) {
 	dir, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
 	p := start(t, dir, addr)

@@ -114,6 +114,11 @@ func serve(src config.Sources) error {
 	if err != nil {
 		return err
 	}
+	if cfg.Cluster.Ensemble {
+		// Several nodes that each think they are alone would be several truths.
+		return fmt.Errorf("%s names %d servers: this version runs a single node; leave one server line, or none",
+			src.File, len(cfg.Cluster.Members))
+	}
 	log := newLogger(cfg)
 	slog.SetDefault(log)
 	for _, w := range warnings {

@@ -173,19 +173,8 @@ func continuity(dir string, snapshot, first, last uint64) error {
 // startRaft starts raft on the stores; a new directory gets its first entry before. raft
 // panics if it cannot read the log: that becomes an error here.
 func (n *Node) startRaft() (err error) {
-	id := n.stores.id.serverID()
-	n.transport = newSoloTransport(id)
-	conf := &raft.Config{
-		ProtocolVersion: raft.ProtocolVersionMax, LocalID: id,
-		HeartbeatTimeout: soloTimeout, ElectionTimeout: soloTimeout, LeaderLeaseTimeout: soloTimeout,
-		CommitTimeout: 50 * time.Millisecond, MaxAppendEntries: 64,
-		// The keeper decides about snapshots, and guardedLog about what is deleted in front.
-		SnapshotInterval: never, SnapshotThreshold: math.MaxUint64, TrailingLogs: 1,
-		NoSnapshotRestoreOnStart: true, // loadSnapshot has done it
-		PreVoteDisabled:          true, // there is nobody to ask
-		Logger:                   newRaftLogger(n.o.Logger),
-		NoLegacyTelemetry:        true,
-	}
+	n.transport = newSoloTransport(n.stores.id.serverID())
+	conf := n.raftConfig()
 	defer func() {
 		if p := recover(); p != nil {
 			var ok bool
@@ -198,8 +187,7 @@ func (n *Node) startRaft() (err error) {
 	stable := &guardedStable{n.stores.stable, n}
 	snaps := &guardedSnapshots{n.stores.snaps, n}
 	if n.stores.isNew {
-		self := raft.Configuration{Servers: []raft.Server{{ID: id, Address: n.transport.addr}}}
-		if err := raft.BootstrapCluster(conf, log, stable, snaps, n.transport, self); err != nil {
+		if err := raft.BootstrapCluster(conf, log, stable, snaps, n.transport, n.lone()); err != nil {
 			return fmt.Errorf("cannot begin a new database: %w", err)
 		}
 		if err := n.stores.commit(); err != nil {
@@ -211,6 +199,26 @@ func (n *Node) startRaft() (err error) {
 		return fmt.Errorf("cannot start raft: %w", err)
 	}
 	return nil
+}
+
+// raftConfig is the configuration of raft.
+func (n *Node) raftConfig() *raft.Config {
+	return &raft.Config{
+		ProtocolVersion: raft.ProtocolVersionMax, LocalID: n.stores.id.serverID(),
+		HeartbeatTimeout: soloTimeout, ElectionTimeout: soloTimeout, LeaderLeaseTimeout: soloTimeout,
+		CommitTimeout: 50 * time.Millisecond, MaxAppendEntries: 64,
+		// The keeper decides about snapshots, and guardedLog about what is deleted in front.
+		SnapshotInterval: never, SnapshotThreshold: math.MaxUint64, TrailingLogs: 1,
+		NoSnapshotRestoreOnStart: true, // loadSnapshot has done it
+		PreVoteDisabled:          true, // there is nobody to ask
+		Logger:                   newRaftLogger(n.o.Logger),
+		NoLegacyTelemetry:        true,
+	}
+}
+
+// lone is the cluster of this server alone.
+func (n *Node) lone() raft.Configuration {
+	return raft.Configuration{Servers: []raft.Server{{ID: n.stores.id.serverID(), Address: n.transport.addr}}}
 }
 
 // WaitLeading starts applying the log, and the election, and returns when this server leads

@@ -72,6 +72,7 @@ func (s *Server) Restored() {
 	for _, c := range s.connections() {
 		c.abort()
 	}
+	s.expiry.rebuild(s.node.Machine(), s.nowNs())
 	s.zxid.Store(s.node.Machine().Zxid())
 }
 
@@ -102,7 +103,8 @@ func (s *Server) fire(e *state.Event) {
 }
 
 // sendEvent queues a notification. A client that does not read is cut off before it costs
-// others their memory.
+// others their memory: when too much waits for it, or anything considerable while too much
+// waits for all slow clients together.
 func (c *conn) sendEvent(frame []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,20 +112,17 @@ func (c *conn) sendEvent(frame []byte) {
 		return
 	}
 	if int64(len(c.out.queued)+len(frame)) > c.s.cfg.MaxConnQueueBytes {
-		c.cutSlow()
+		c.cut("it does not read its watch events: zkd.maxConnQueueBytes")
 		return
 	}
 	c.out.queued = append(c.out.queued, frame...)
+	c.weigh()
+	if c.out.weight > 0 && c.s.waitingBytes.Load() > c.s.cfg.MaxTotalBufferBytes {
+		c.cut("it does not read its watch events while much waits for other clients: zkd.maxTotalBufferBytes")
+		return
+	}
 	c.notified(len(frame))
 	c.s.touch(c)
-}
-
-// cutSlow ends a connection whose client does not take what is queued for it. Called with
-// mu held.
-func (c *conn) cutSlow() {
-	c.s.log.Warn("closing a connection that does not read", "remote", c.remote, "waiting_bytes", len(c.out.queued))
-	c.s.stats.ConnectionsDropped.Add(1)
-	c.abortLocked()
 }
 
 func (s *Server) completeWrite(cmd *state.Command, r *state.Result) {
@@ -131,21 +130,22 @@ func (s *Server) completeWrite(cmd *state.Command, r *state.Result) {
 	if c == nil {
 		return
 	}
-	switch {
-	case cmd.Kind == state.KindSync || r.Outcome == state.Applied || r.Outcome == state.Failed:
+	switch r.Outcome {
+	case state.Applied, state.Failed:
 		c.complete(cmd, r)
-	case r.Outcome == state.Moved, r.Outcome == state.NoSession:
+	case state.Moved, state.NoSession:
 		// Closed without a reply: the client asks the next server and learns the truth there.
-		if c.isEpoch(cmd.Epoch) {
-			c.abort()
-		}
+		c.abortEpoch(cmd.Epoch)
 	}
 }
 
-func (c *conn) isEpoch(epoch uint32) bool {
+// abortEpoch ends the connection if it is the one that the epoch stands for.
+func (c *conn) abortEpoch(epoch uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.epoch == epoch
+	if c.epoch == epoch {
+		c.abortLocked()
+	}
 }
 
 // sessionOpened gives the session to the connection that asked for it. Whoever held it
@@ -162,16 +162,21 @@ func (s *Server) sessionOpened(cmd *state.Command, r *state.Result) {
 		}
 	}
 	if c != nil {
-		c.establish(cmd, r)
+		c.establish(cmd, r) // last: the answer may be with the client at once
 	}
 }
 
 // sessionClosed forgets the session. The connection of a client that asked for it has its
 // reply queued and ends by itself; that of an expired session is cut.
 func (s *Server) sessionClosed(cmd *state.Command, r *state.Result) {
-	s.expiry.closed(r.Closed)
-	if c := s.bindSession(r.Closed, nil); c != nil && cmd.Kind != state.KindCloseSession {
-		s.stats.SessionsExpired.Add(1)
-		c.abort()
+	c := s.bindSession(r.Closed, nil)
+	if cmd.Kind == state.KindExpire {
+		if s.serving() { // not while the log of an earlier run is applied
+			s.stats.SessionsExpired.Add(1)
+		}
+		if c != nil {
+			c.abort()
+		}
 	}
+	s.expiry.closed(r.Closed)
 }

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/zkd-project/zkd/server/acl"
 	"github.com/zkd-project/zkd/wire"
@@ -20,11 +23,19 @@ func (c *conn) auth(h wire.RequestHeader, d *wire.Decoder) error {
 	if closeSilently {
 		return errWrongEnsemble
 	}
-	if !ok {
+	if p.Scheme == "digest" && ok && c.s.missesSuper(p.Auth, ids) {
+		// It is an identity like any other, but whoever tries passwords shall take long.
+		c.s.stats.AuthFailures.Add(1)
+		c.s.log.Warn("wrong password for the super user", "remote", c.remote)
+		select {
+		case <-time.After(superPenalty):
+		case <-c.s.startup.Done():
+		}
+	}
+	if !ok || !c.addIDs(ids...) {
 		c.s.stats.AuthFailures.Add(1)
 		return c.endWith(h, 0, wire.AuthFailed)
 	}
-	c.addIDs(ids...)
 	c.answerFrame(h, 0, wire.OK, nil)
 	return nil
 }
@@ -54,16 +65,31 @@ func (s *Server) digestIDs(userPassword string) []wire.ID {
 	return ids
 }
 
+// missesSuper says whether a proof names the super user and does not make it one.
+func (s *Server) missesSuper(proof []byte, ids []wire.ID) bool {
+	super, _, configured := strings.Cut(s.cfg.Auth.SuperDigest.Reveal(), ":")
+	user, _, _ := bytes.Cut(proof, []byte{':'})
+	return configured && string(user) == super && !acl.HasSuper(ids)
+}
+
 // addIDs replaces the identities by a longer list; readers of the old one are not disturbed.
-func (c *conn) addIDs(ids ...wire.ID) {
-	old := *c.ids.Load()
-	list := slices.Clone(old)
+// It returns false if the list would become too long.
+func (c *conn) addIDs(ids ...wire.ID) bool {
+	list := slices.Clone(*c.ids.Load())
 	for _, id := range ids {
 		if !slices.Contains(list, id) {
 			list = append(list, id)
 		}
 	}
+	size := 0
+	for _, id := range list {
+		size += len(id.Scheme) + len(id.ID)
+	}
+	if size > maxIdentityBytes {
+		return false
+	}
 	c.ids.Store(&list)
+	return true
 }
 
 // mustAuthenticate says whether a connection with these identities may do nothing but

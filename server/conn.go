@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/stats"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/wire"
@@ -23,132 +24,130 @@ import (
 //
 //	C1  pending is in request order, and every reply of a request leaves in that order; only
 //	    pings and events pass it;
-//	C2  a read is served when all earlier writes of the session are applied, and before any
-//	    later one is: while pending holds an entry no later read is served, a read at its head
-//	    is served before a later write is proposed, or in the apply loop if one is under way;
+//	C2  a read is served from a state that has all writes which its session sent before it,
+//	    and none that it sent after it;
 //	C3  numbers of writes are consecutive within an epoch: they are given in the order in
 //	    which the entries are appended and proposed;
-//	C4  lastZxid, the zxid of the newest reply, never falls.
+//	C4  lastZxid, the zxid of the newest reply, never falls;
+//	C5  once dead is set no watch is registered, no deadline is moved and nothing is sent.
 //
-// The reader goroutine (readLoop) owns the fields marked "reader". Fields below mu are
-// guarded by it. The rest is immutable after newConn.
+// The reader goroutine (run) owns the fields marked "reader". Fields below mu are guarded
+// by it. The rest is immutable after newConn.
 type conn struct {
 	s      *Server
 	sock   net.Conn        // the socket itself: for deadlines and the end
 	nc     net.Conn        // what is read and written: sock, or TLS over it; set before the first reply
-	raw    syscall.RawConn // sock's, nil for TLS
+	raw    syscall.RawConn // sock's, nil for TLS; as nc
 	id     watch.ID
 	number uint64 // names the connection within this boot; never 0
 	remote netip.AddrPort
-	secure bool
 
-	in         []byte // reader: bytes of a frame that is not complete yet
-	readBuf    *[]byte
-	readN      int
-	readErr    error
-	readFn     func(uintptr) bool // bound once: a closure per read would be garbage
-	writeFn    func(uintptr) bool
-	writeWait  bool // writer
-	writeAgain bool
-	writeErr   error
-
+	in          inbox        // reader
+	secure      bool         // reader: TLS, or about to be
 	established bool         // reader: the handshake is over
 	sasl        saslExchange // reader
 
 	ids      atomic.Pointer[[]wire.ID] // identities; the slice is never changed, only replaced
-	lastSeen atomic.Int64              // when the last complete frame was read, Server.nowNs
+	lastSeen atomic.Int64              // when complete frames were last read, Server.nowNs
 	mutual   atomic.Bool               // a client certificate was verified
-	stalled  atomic.Bool               // the reader waits for the server, not for the client
-
-	// handshake carries the outcome of the session's create or attach from the apply loop
-	// to the reader.
-	handshake chan handshakeResult
 
 	stats stats.ConnStats
 	shard *stats.Shard // the server's counters, for this connection
 
-	mu          sync.Mutex
-	room        sync.Cond // on mu: pending or out has shrunk, or the connection is dead
-	out         outbox
-	pending     pendingQueue
-	session     int64 // 0 before the handshake
-	epoch       uint32
-	timeoutMs   int32
-	lastZxid    int64
-	writes      uint64 // number of the last write of this epoch
-	syncs       uint64 // tag of the last sync
-	needDrain   bool   // the head of pending is a read that may be served
-	inFlusher   bool   // queued at Server.flushers
-	dead        bool   // nothing is sent any more
-	readOnlyAck bool   // the connect request carried the readOnly flag
+	mu           sync.Mutex
+	room         sync.Cond // on mu: whatever somebody may wait for has changed
+	out          outbox
+	pending      pendingQueue
+	session      int64 // 0 before the handshake
+	epoch        uint32
+	timeoutMs    int32
+	lastZxid     int64
+	writes       uint64        // number of the last write of this epoch
+	syncs        uint64        // tag of the last sync
+	watchesAdded int           // at least the number of its watches, see addWatch
+	needDrain    bool          // the head of pending is a read that may be served
+	inFlusher    bool          // queued at Server.flushers, or in Server.touched
+	answered     bool          // the log has answered the create or attach of this connection …
+	outcome      state.Outcome // … with this
+	readOnlyAck  bool          // the connect request carried the readOnly flag
+	finishing    bool          // the server stops: no further request is served
+	dead         bool
+	cutReason    string // why the server cut the connection, for the log
 }
 
-var readBuffers = sync.Pool{New: func() any { b := make([]byte, readBufferSize); return &b }}
-
 func newConn(s *Server, nc net.Conn, number uint64, id watch.ID, secure bool) *conn {
-	c := &conn{s: s, sock: nc, nc: nc, number: number, id: id, secure: secure, handshake: make(chan handshakeResult, 1)}
+	c := &conn{s: s, sock: nc, nc: nc, remote: remoteAddr(nc), number: number, id: id, secure: secure}
 	c.room.L = &c.mu
-	c.readFn, c.writeFn = c.rawRead, c.rawWrite
+	c.in.readFn, c.out.writeFn = c.rawRead, c.rawWrite
 	c.shard = s.stats.Shard(number)
 	if sc, ok := nc.(*net.TCPConn); ok {
 		c.raw, _ = sc.SyscallConn()
 	}
-	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
-		ap := a.AddrPort()
-		c.remote = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
-	}
 	c.ids.Store(&[]wire.ID{{Scheme: "ip", ID: c.remote.Addr().String()}})
 	c.lastSeen.Store(s.nowNs())
-	c.stats.Init(s.now().UnixMilli())
+	c.stats.Init(time.Now().UnixMilli())
 	return c
 }
 
-// errEnd ends a connection without fault: the client closed its session, or a four-letter
-// word was answered.
-var errEnd = errors.New("end of the conversation")
+var (
+	// errEnd ends a connection without fault: the client closed its session, a four-letter
+	// word was answered, or the server stops. What is under way is still answered.
+	errEnd = errors.New("end of the conversation")
+	// errNoRoom puts a request off until the client has taken replies, or the server has
+	// answered requests.
+	errNoRoom = errors.New("too much is under way")
+)
 
 // run reads until the connection ends, and removes every trace of it.
 func (c *conn) run() {
+	defer c.s.connsDone.Done()
 	err := c.converse()
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errEnd) && !errors.Is(err, net.ErrClosed) {
+	switch {
+	case errors.Is(err, errEnd):
+		c.linger()
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+	default:
+		if !c.established && errors.Is(err, os.ErrDeadlineExceeded) {
+			c.s.stats.SessionlessExpired.Add(1)
+		}
 		c.s.log.Debug("connection ended", "remote", c.remote, "session", sessionText(c.sessionID()), "reason", err)
 	}
-	if errors.Is(err, errEnd) {
-		c.linger()
-	}
 	c.abort()
+	c.reportCut()
+	c.letGo()
 	c.s.forget(c)
 	_ = c.sock.Close()
 }
 
 // converse serves the client until it goes, or breaks the protocol.
 func (c *conn) converse() error {
-	if err := c.sock.SetReadDeadline(time.Now().Add(c.s.handshakeTimeout())); err != nil {
-		return err
-	}
+	c.setDeadline(time.Now().Add(c.s.handshakeTimeout()))
 	if err := c.secureIfNeeded(); err != nil {
 		return err
 	}
-	for {
-		data, err := c.read()
+	for putOff := false; ; {
+		data, err := c.receive(putOff)
 		if err != nil {
+			if c.isFinishing() {
+				return errEnd
+			}
 			return err
 		}
-		used, err := c.frames(data)
-		if err == nil {
-			c.keep(data[used:])
-		}
-		c.release()
-		c.flush(true)
-		if err != nil {
+		used, err := c.frames(data, putOff)
+		c.keep(data, used)
+		// A TLS write cannot be tried, so it is done here, not by a goroutine each time.
+		c.flush(c.raw == nil)
+		putOff = errors.Is(err, errNoRoom)
+		if err != nil && !putOff {
 			return err
 		}
-		c.waitForRoom()
+		c.waitForRoom(putOff)
 	}
 }
 
-// frames serves all complete frames in data and says how many bytes they took.
-func (c *conn) frames(data []byte) (int, error) {
+// frames serves the complete frames in data and says how many bytes they took. After
+// errNoRoom it is called again with what was left; putOff says that it is.
+func (c *conn) frames(data []byte, putOff bool) (int, error) {
 	used := 0
 	for len(data)-used >= 4 {
 		length := int(int32(binary.BigEndian.Uint32(data[used:])))
@@ -161,12 +160,17 @@ func (c *conn) frames(data []byte) (int, error) {
 		if len(data)-used-4 < length {
 			break
 		}
-		body := data[used+4 : used+4+length]
+		if used == 0 && !putOff {
+			c.lastSeen.Store(c.s.nowNs())
+		}
+		err := c.frame(data[used+4 : used+4+length])
+		if errors.Is(err, errNoRoom) {
+			return used, err
+		}
 		used += 4 + length
-		c.lastSeen.Store(c.s.nowNs())
 		c.shard.Received(4 + length)
 		c.stats.Received()
-		if err := c.frame(body); err != nil {
+		if err != nil {
 			return used, err
 		}
 	}
@@ -181,123 +185,74 @@ func (c *conn) frame(body []byte) error {
 	return c.request(body)
 }
 
+// admit says whether one more request may be served: errNoRoom puts it off. Called with mu
+// held.
+func (c *conn) admit() error {
+	switch {
+	case c.dead:
+		return net.ErrClosed
+	case c.finishing:
+		return errEnd
+	case c.outFull() || c.s.pendingFull(&c.pending):
+		return errNoRoom
+	}
+	return nil
+}
+
+// waitForRoom holds the reader while the client does not take its replies and, if a request
+// was put off, while too much is under way.
+func (c *conn) waitForRoom(putOff bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.dead && !c.finishing && (c.outFull() || putOff && c.s.pendingFull(&c.pending)) {
+		c.room.Wait()
+	}
+}
+
+// waitsForLog says whether the client waits for something that only the log can give. Then
+// its silence proves nothing: the C client sends no pings while it waits for an answer.
+func (c *conn) waitsForLog() bool {
+	if c.stats.Outstanding() == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.dead && c.pending.len() > 0 && c.pending.front().kind.logged()
+}
+
 func (c *conn) sessionID() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session
 }
 
-// read returns what the client sent, after what is left of an incomplete frame. The bytes
-// are valid until release.
-func (c *conn) read() ([]byte, error) {
-	if len(c.in) > 0 {
-		return c.readMore()
-	}
-	if c.raw == nil {
-		c.readBuf = readBuffers.Get().(*[]byte)
-		n, err := c.nc.Read(*c.readBuf)
-		return c.readResult(n, err)
-	}
-	if err := c.raw.Read(c.readFn); err != nil {
-		return nil, err
-	}
-	return c.readResult(c.readN, c.readErr)
-}
-
-func (c *conn) readResult(n int, err error) ([]byte, error) {
-	if n > 0 {
-		return (*c.readBuf)[:n], nil
-	}
-	c.release()
-	if err == nil {
-		err = io.EOF
-	}
-	return nil, err
-}
-
-// rawRead is the callback of the raw connection: it takes a buffer only when there is
-// something to read, so that an idle connection holds none.
-func (c *conn) rawRead(fd uintptr) bool {
-	if c.readBuf == nil {
-		c.readBuf = readBuffers.Get().(*[]byte)
-	}
-	for {
-		n, err := syscall.Read(int(fd), *c.readBuf)
-		switch err {
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
-			c.release()
-			return false
-		}
-		c.readN, c.readErr = n, nil
-		if err != nil {
-			c.readN, c.readErr = 0, os.NewSyscallError("read", err)
-		}
-		return true
-	}
-}
-
-// readMore completes the frame in c.in. The buffer grows with what has arrived, not with
-// what the length promises.
-func (c *conn) readMore() ([]byte, error) {
-	if cap(c.in)-len(c.in) < 4<<10 {
-		grown := make([]byte, len(c.in), 2*len(c.in)+4<<10)
-		copy(grown, c.in)
-		c.in = grown
-	}
-	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
-	if n > 0 {
-		c.in = c.in[:len(c.in)+n]
-		return c.in, nil
-	}
-	if err == nil {
-		err = io.EOF
-	}
-	return nil, err
-}
-
-// keep saves the beginning of a frame that is not complete.
-func (c *conn) keep(rest []byte) {
-	if len(rest) == 0 {
-		c.in = nil
-		return
-	}
-	c.in = append(c.in[:0], rest...) // rest may lie in c.in: append moves it down
-}
-
-func (c *conn) release() {
-	if c.readBuf != nil {
-		readBuffers.Put(c.readBuf)
-		c.readBuf = nil
-	}
-}
-
-// waitForRoom holds the reader while the client has too much under way, or does not take
-// its replies.
-func (c *conn) waitForRoom() {
+func (c *conn) isFinishing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !c.dead {
-		if len(c.out.queued) > outSoftLimit {
-			c.room.Wait()
-			continue
-		}
-		if !c.s.pendingFull(&c.pending) {
-			return
-		}
-		// The server is the slow one: its own delay must not cost the client its session.
-		c.stalled.Store(true)
-		c.room.Wait()
-		c.stalled.Store(false)
-		c.lastSeen.Store(c.s.nowNs())
+	return c.finishing
+}
+
+// patience is how long a client may take nothing of what it is sent: as long as it may be
+// silent. Called with mu held.
+func (c *conn) patience() time.Duration {
+	if c.timeoutMs == 0 {
+		return c.s.handshakeTimeout()
+	}
+	return time.Duration(c.timeoutMs) * time.Millisecond
+}
+
+// setDeadline bounds reading and writing, unless the connection has been told to end.
+func (c *conn) setDeadline(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.dead && !c.finishing {
+		_ = c.sock.SetDeadline(at)
 	}
 }
 
 // abort ends the connection at once; what is queued is lost.
 func (c *conn) abort() {
 	c.mu.Lock()
-	c.dead = true
 	c.abortLocked()
 	c.mu.Unlock()
 }
@@ -305,9 +260,42 @@ func (c *conn) abort() {
 // abortLocked wakes everybody who waits for the connection; the reader fails and cleans up.
 func (c *conn) abortLocked() {
 	c.dead = true
+	c.out.queued, c.out.home = nil, nil
+	c.weigh()
 	c.room.Broadcast()
-	// A past deadline, not Close: the descriptor must stay ours until forget has run.
+	// A past deadline, not Close: the reader closes the socket when forget has run.
 	_ = c.sock.SetDeadline(time.Unix(1, 0))
+}
+
+// cut ends the connection for the sake of the others. The reader reports it: here locks
+// are held. Called with mu held.
+func (c *conn) cut(reason string) {
+	if !c.dead {
+		c.cutReason = reason
+		c.abortLocked()
+	}
+}
+
+// reportCut is called by the reader once the connection is dead.
+func (c *conn) reportCut() {
+	c.mu.Lock()
+	reason, session := c.cutReason, c.session
+	c.mu.Unlock()
+	if reason != "" {
+		c.s.stats.ConnectionsDropped.Add(1)
+		c.s.log.Warn("a connection was cut", "remote", c.remote, "session", sessionText(session), "reason", reason)
+	}
+}
+
+// finish ends the connection when what is under way has been answered.
+func (c *conn) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.dead {
+		c.finishing = true
+		c.room.Broadcast()
+		_ = c.sock.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 // linger waits for the last reply to leave, tells the client that no more will come, and
@@ -316,15 +304,19 @@ func (c *conn) abortLocked() {
 func (c *conn) linger() {
 	c.flush(true)
 	c.mu.Lock()
-	for !c.dead && (c.pending.len() > 0 || c.out.flushing || len(c.out.queued) > 0) {
+	if c.finishing && c.pending.len() == 0 && !c.out.busy() {
+		c.mu.Unlock()
+		return // nothing that a reset could overtake
+	}
+	for !c.dead && (c.pending.len() > 0 || c.out.busy()) {
 		c.room.Wait()
 	}
-	dead := c.dead
-	c.mu.Unlock()
-	if dead {
+	if c.dead {
+		c.mu.Unlock()
 		return
 	}
-	_ = c.nc.SetReadDeadline(time.Now().Add(lingerDeadline))
+	_ = c.sock.SetDeadline(time.Now().Add(lingerDeadline))
+	c.mu.Unlock()
 	if h, ok := c.nc.(interface{ CloseWrite() error }); ok {
 		_ = h.CloseWrite()
 	}

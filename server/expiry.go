@@ -17,20 +17,30 @@ import (
 // carries the stamps into the tracker and asks it who is due; for each it proposes an
 // expiry, which names the connection epoch that it saw, so that it cannot hit a session that
 // has come back meanwhile. An id stays due, and is proposed again each tick, until the
-// expiry is applied.
+// expiry is applied. A client that waits for the log counts as alive: our delay must not
+// cost it its session.
 type expiry struct {
 	s      *Server
 	tickNs int64
+
+	signs []sign // owned by run
 
 	mu      sync.Mutex
 	tracker *session.Tracker  // guarded by mu
 	known   map[int64]*living // guarded by mu
 }
 
+// A sign is where to look for signs of life of a session.
+type sign struct {
+	session int64
+	c       *conn
+}
+
 // living is what the expiry knows of a session.
 type living struct {
 	timeoutNs  int64
-	epoch      uint32
+	epoch      uint32        // immutable
+	seenNs     int64         // the newest sign of life; older ones come late, and do not count
 	proposedNs int64         // when its expiry was proposed last; 0: not since it was opened
 	over       chan struct{} // closed when the session is closed or attached anew; nil: nobody asks
 }
@@ -51,7 +61,7 @@ func (e *expiry) opened(id int64, epoch uint32, timeoutMs int32) {
 
 func (e *expiry) touchNew(id int64, epoch uint32, timeoutMs int32, now int64) {
 	e.end(id)
-	l := &living{timeoutNs: int64(timeoutMs) * int64(time.Millisecond), epoch: epoch}
+	l := &living{timeoutNs: int64(timeoutMs) * int64(time.Millisecond), epoch: epoch, seenNs: now}
 	e.known[id] = l
 	e.tracker.Touch(id, now, l.timeoutNs)
 }
@@ -73,18 +83,22 @@ func (e *expiry) end(id int64) {
 }
 
 // restart gives every session of the machine its full timeout from now: nobody knows what
-// the leader before had heard.
-func (e *expiry) restart() {
+// was heard of them before.
+func (e *expiry) restart(now int64) {
 	e.s.node.RLock()
 	defer e.s.node.RUnlock()
+	e.rebuild(e.s.node.Machine(), now)
+}
+
+// rebuild is restart under a lock of the node.
+func (e *expiry) rebuild(m *state.Machine, now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.s.nowNs()
 	e.tracker = session.NewTracker(e.tickNs)
 	for id := range e.known {
 		e.end(id)
 	}
-	for s := range e.s.node.Machine().Sessions() {
+	for s := range m.Sessions() {
 		e.touchNew(s.ID, s.Epoch, s.TimeoutMs, now)
 	}
 }
@@ -101,49 +115,46 @@ func (e *expiry) run(ctx context.Context) {
 		case <-t.C:
 		}
 		now := e.s.nowNs()
-		if now-last > e.tickNs {
-			// This process stood still: what clients sent meanwhile is not read yet, and
-			// silence that we caused proves nothing.
-			e.s.log.Warn("the server stood still; all sessions get their full timeout again",
-				"for", time.Duration(now-last))
-			e.restart()
-		}
+		e.look(last, now)
 		last = now
-		e.collect()
-		due := e.due(now)
-		if len(due) > 0 {
-			e.s.log.Info("expiring sessions", "count", len(due), "first", sessionText(due[0].Session))
-		}
-		for _, cmd := range due {
-			if err := e.s.propose(&cmd); err != nil {
-				e.s.log.Debug("expiry not proposed; it is tried again", "reason", err)
-			}
+	}
+}
+
+// look is one round; the last one was at last.
+func (e *expiry) look(last, now int64) {
+	if now-last > e.tickNs {
+		// This process stood still: what clients sent meanwhile is not read yet, and silence
+		// that we caused proves nothing.
+		e.s.log.Warn("the server stood still; all sessions get their full timeout again", "for", time.Duration(now-last))
+		e.restart(now)
+	}
+	e.collect(now)
+	due := e.due(now)
+	if len(due) > 0 {
+		e.s.log.Info("expiring sessions", "count", len(due), "first", sessionText(due[0].Session))
+	}
+	for i := range due {
+		if err := e.s.propose(&due[i]); err != nil {
+			e.s.log.Debug("expiry not proposed; it is tried again", "reason", err)
 		}
 	}
 }
 
 // collect carries the signs of life of all connections into the tracker.
-func (e *expiry) collect() {
-	type sign struct {
-		id   int64
-		seen int64
-	}
-	e.s.mu.Lock()
-	signs := make([]sign, 0, len(e.s.sessions))
-	for id, c := range e.s.sessions {
-		seen := c.lastSeen.Load()
-		if c.stalled.Load() {
-			seen = e.s.nowNs()
+func (e *expiry) collect(now int64) {
+	e.signs = e.s.boundSessions(e.signs[:0])
+	defer clear(e.signs)
+	for _, g := range e.signs {
+		seen := g.c.lastSeen.Load()
+		if g.c.waitsForLog() {
+			seen = now
 		}
-		signs = append(signs, sign{id, seen})
-	}
-	e.s.mu.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, g := range signs {
-		if l := e.known[g.id]; l != nil {
-			e.tracker.Touch(g.id, g.seen, l.timeoutNs)
+		e.mu.Lock()
+		if l := e.known[g.session]; l != nil && seen > l.seenNs {
+			l.seenNs = seen
+			e.tracker.Touch(g.session, seen, l.timeoutNs)
 		}
+		e.mu.Unlock()
 	}
 }
 
@@ -191,7 +202,7 @@ func (e *expiry) expireNow(ctx context.Context, id int64) error {
 		case <-over:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-e.s.closing:
+		case <-e.s.lifetime.Done():
 			return errNotServing
 		}
 	}

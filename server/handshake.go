@@ -16,14 +16,10 @@ import (
 var (
 	errClientAhead  = errors.New("the client has seen a later state than this server")
 	errNotServing   = errors.New("this server is not serving")
+	errThrottled    = errors.New("too many sessions at once: connection_throttle_tokens")
 	errNoSessionIDs = errors.New("no free session id was found")
 	errRefused      = errors.New("the session has expired, is unknown, or the password is wrong")
 )
-
-// handshakeResult is what the apply loop says of a create or an attach.
-type handshakeResult struct {
-	outcome state.Outcome
-}
 
 // connect serves the first frame: it creates a session, or attaches the connection to one.
 // The reader takes no further frame until the answer is queued. The order of the checks is
@@ -37,13 +33,15 @@ func (c *conn) connect(body []byte) error {
 		return fmt.Errorf("connect request: %w", err)
 	}
 	if !c.s.serving() {
+		c.s.stats.ClosedNotServing.Add(1)
 		return errNotServing
 	}
 	c.s.stats.ConnectionRequests.Add(1)
-	c.s.node.RLock()
-	zxid := c.s.node.Machine().Zxid()
-	c.s.node.RUnlock()
-	if req.LastZxidSeen > zxid {
+	if !c.s.throttle.take(c.s.nowNs()) {
+		c.s.stats.ConnectionsRejected.Add(1)
+		return errThrottled
+	}
+	if zxid := c.s.machineZxid(); req.LastZxidSeen > zxid {
 		return fmt.Errorf("%w: 0x%x, here 0x%x", errClientAhead, req.LastZxidSeen, zxid)
 	}
 	timeoutMs := min(max(req.TimeoutMs, c.s.cfg.MinSessionTimeoutMs), c.s.cfg.MaxSessionTimeoutMs)
@@ -59,13 +57,15 @@ func (c *conn) connect(body []byte) error {
 		return err
 	}
 	c.established = true
-	return c.sock.SetReadDeadline(time.Time{})
+	c.setDeadline(time.Time{})
+	return nil
 }
 
 func (c *conn) openSession(req *wire.ConnectRequest, timeoutMs int32) error {
 	if req.SessionID == 0 {
 		return c.createSession(timeoutMs)
 	}
+	c.s.stats.ConnectionRevalidations.Add(1)
 	return c.attachSession(req.SessionID, req.Password, timeoutMs)
 }
 
@@ -76,9 +76,7 @@ func (c *conn) createSession(timeoutMs int32) error {
 			Kind: state.KindCreateSession, Session: c.s.drawSessionID(), TimeoutMs: timeoutMs,
 			Origin: session.Origin{Boot: c.s.boot, Conn: c.number},
 		}
-		if _, err := rand.Read(cmd.Password[:]); err != nil {
-			return fmt.Errorf("draw a session password: %w", err)
-		}
+		_, _ = rand.Read(cmd.Password[:]) // never fails
 		outcome, err := c.proposeHandshake(&cmd)
 		if err != nil || outcome == state.Applied {
 			return err
@@ -120,31 +118,42 @@ func (c *conn) attachSession(id int64, password []byte, timeoutMs int32) error {
 // proposeHandshake proposes cmd and waits until it is applied. When it is, establish has
 // queued the answer already.
 func (c *conn) proposeHandshake(cmd *state.Command) (state.Outcome, error) {
-	if err := c.s.propose(cmd); err != nil {
+	c.mu.Lock()
+	c.answered = false
+	c.mu.Unlock()
+	if err := c.propose(cmd); err != nil {
 		return 0, err
 	}
-	select {
-	case r := <-c.handshake:
-		return r.outcome, nil
-	case <-c.s.closing:
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.answered && !c.dead && !c.finishing {
+		c.room.Wait()
+	}
+	if !c.answered {
 		return 0, errNotServing
 	}
+	return c.outcome, nil
 }
 
 // establish runs under the write lock when the create or attach of this connection has
-// been applied: from here on the connection is the session's.
+// been applied: from here on the connection is the session's. If it has ended meanwhile,
+// forget needs to know the session all the same.
 func (c *conn) establish(cmd *state.Command, r *state.Result) {
-	if r.Outcome == state.Applied {
-		c.mu.Lock()
-		c.session, c.epoch, c.timeoutMs = cmd.Session, r.Epoch, r.TimeoutMs
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered {
+		return // a repeat
+	}
+	c.answered, c.outcome = true, r.Outcome
+	c.room.Broadcast()
+	if r.Outcome != state.Applied {
+		return
+	}
+	c.session, c.epoch, c.timeoutMs = cmd.Session, r.Epoch, r.TimeoutMs
+	if !c.dead {
 		c.appendConnectResponse(&wire.ConnectResponse{
 			TimeoutMs: r.TimeoutMs, SessionID: cmd.Session, Password: cmd.Password[:],
 		})
-		c.mu.Unlock()
-	}
-	select {
-	case c.handshake <- handshakeResult{r.Outcome}:
-	default: // a repeat: the reader has its answer
 	}
 }
 
@@ -165,15 +174,14 @@ func (c *conn) appendConnectResponse(r *wire.ConnectResponse) {
 	c.stats.Sent()
 }
 
-// drawSessionID draws an id whose top byte is the server's, as ZooKeeper's ids have it.
-// The state machine refuses an id that is in use.
+// drawSessionID draws an id whose top byte is the server's, as ZooKeeper's ids have it; 255
+// would mark TTL nodes, so that server's ids say 0. The state machine refuses an id that is
+// in use.
 func (s *Server) drawSessionID() int64 {
 	for {
 		var b [8]byte
-		if _, err := rand.Read(b[:]); err != nil {
-			panic("server: no random numbers: " + err.Error())
-		}
-		b[0] = byte(s.cfg.Cluster.ServerID)
+		_, _ = rand.Read(b[:]) // never fails
+		b[0] = byte(s.cfg.Cluster.ServerID % 255)
 		if id := int64(binary.BigEndian.Uint64(b[:])); session.ValidID(id) {
 			return id
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -40,12 +41,30 @@ func (s *Server) listen(host string, port int, key string) (net.Listener, error)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s (%s): %w", addr, key, err)
 	}
+	if backlog := s.cfg.ClientPortListenBacklog; backlog > 0 {
+		if err := setBacklog(l, backlog); err != nil {
+			_ = l.Close()
+			return nil, fmt.Errorf("listen on %s with clientPortListenBacklog=%d: %w", addr, backlog, err)
+		}
+	}
 	return l, nil
+}
+
+// setBacklog changes how many connections the kernel keeps until they are accepted. The net
+// package takes what the system gives; listening again replaces that.
+func setBacklog(l net.Listener, n int) error {
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		return err
+	}
+	if ctrl := raw.Control(func(fd uintptr) { err = syscall.Listen(int(fd), n) }); ctrl != nil {
+		return ctrl
+	}
+	return os.NewSyscallError("listen", err)
 }
 
 // accept takes connections from l until it is closed.
 func (s *Server) accept(l net.Listener, secure bool) {
-	defer s.background.Done()
 	for {
 		nc, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -55,7 +74,7 @@ func (s *Server) accept(l net.Listener, secure bool) {
 			// Out of descriptors, most likely: those that we have will be closed in time.
 			s.log.Error("cannot accept a connection", "error", err)
 			select {
-			case <-s.closing:
+			case <-s.lifetime.Done():
 				return
 			case <-time.After(50 * time.Millisecond):
 			}
@@ -72,26 +91,40 @@ func (s *Server) accept(l net.Listener, secure bool) {
 	}
 }
 
-// secure makes the connection a TLS one where the port asks for it, or where a port takes
-// both and the client begins with a TLS handshake.
+// secureIfNeeded makes the connection a TLS one where the port asks for it, or where a port
+// takes both and the client begins with a TLS handshake.
 func (c *conn) secureIfNeeded() error {
 	if !c.secure && !c.s.cfg.ClientPortUnification {
 		return nil
 	}
 	if !c.secure {
-		var first [1]byte
-		if _, err := c.nc.Read(first[:]); err != nil {
+		first, err := c.firstByte()
+		if err != nil {
 			return err
 		}
 		const tlsHandshakeRecord = 0x16
 		if first[0] != tlsHandshakeRecord {
-			c.in = append(c.in, first[0])
+			c.in.held = first
 			return nil
 		}
-		c.nc = &prefixedConn{Conn: c.nc, prefix: first[:]}
+		c.nc = &prefixedConn{Conn: c.nc, prefix: first}
 		c.secure = true
 	}
 	return c.handshakeTLS()
+}
+
+// firstByte waits for the byte that tells TLS from plain, for which a client has less time
+// than for the whole handshake.
+func (c *conn) firstByte() ([]byte, error) {
+	whole := c.s.handshakeTimeout()
+	began := time.Now()
+	c.setDeadline(began.Add(min(whole, time.Duration(c.s.cfg.TLS.DetectionTimeoutMs)*time.Millisecond)))
+	first := make([]byte, 1)
+	if _, err := c.nc.Read(first); err != nil {
+		return nil, err
+	}
+	c.setDeadline(began.Add(whole))
+	return first, nil
 }
 
 // handshakeTLS takes the identity of the client's certificate, if it has one.
@@ -105,7 +138,9 @@ func (c *conn) handshakeTLS() error {
 		c.s.stats.HandshakesFailed.Add(1)
 		return fmt.Errorf("TLS handshake: %w", err)
 	}
-	c.addIDs(c.x509IDs()...)
+	if !c.addIDs(c.x509IDs()...) {
+		return errTooManyIDs
+	}
 	return nil
 }
 

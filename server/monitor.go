@@ -18,7 +18,7 @@ func (s *Server) gauges() stats.Gauges {
 		Leads:               never,
 		Ensemble:            never,
 		NumAliveConnections: func() int64 { return int64(s.connectionCount()) },
-		OutstandingRequests: s.outstanding,
+		OutstandingRequests: s.pendingRequests.Load,
 		UptimeMs:            func() int64 { return s.nowNs() / 1e6 },
 		ZnodeCount:          ofMachine(func(m *state.Machine) int64 { return int64(m.Tree().NodeCount()) }),
 		WatchCount:          func() int64 { return int64(s.watches.Counts().Watches) },
@@ -50,15 +50,6 @@ func (s *Server) connectionCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.byNumber)
-}
-
-// outstanding is the number of requests without an answer.
-func (s *Server) outstanding() int64 {
-	var n int64
-	for _, c := range s.connections() {
-		n += c.stats.Outstanding()
-	}
-	return n
 }
 
 // withoutCertificate counts the connections that no certificate vouches for.

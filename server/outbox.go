@@ -3,41 +3,79 @@ package server
 import (
 	"sync"
 	"syscall"
+	"time"
 )
 
 // An outbox is the one queue of bytes to a client: replies and events leave through it in
 // the order in which they were appended.
 //
-// Invariants: flushing is true while exactly one goroutine writes; only it touches buf and
-// off. Whoever appends must see to it that somebody flushes afterwards.
+// Invariants: flushing is true while exactly one goroutine writes; only it touches off, and
+// buf without mu. Whoever appends must see to it that somebody flushes afterwards.
 //
-// Guarded by the connection's mu, except buf and off.
+// Guarded by the connection's mu, except off and the results of writeFn.
 type outbox struct {
-	queued   []byte // frames not yet handed to the writer
+	queued   []byte  // frames not yet handed to the writer
+	home     *[]byte // where the pool had queued from, nil if it was not from there
 	flushing bool
+	weight   int // bytes of queued and buf that Server.waitingBytes has
 
-	buf []byte // being written, by the goroutine that set flushing
-	off int    // how much of buf is written
+	buf     []byte // being written, by the goroutine that set flushing
+	bufHome *[]byte
+	off     int // how much of buf is written
+
+	wait    bool // what write wants, and what writeFn says
+	again   bool
+	err     error
+	writeFn func(fd uintptr) bool
 }
 
-// waiting is the number of bytes appended and not yet taken by the kernel, as far as mu
-// shows.
-func (o *outbox) waiting() int { return len(o.queued) }
+// busy says whether anything has not been taken by the kernel yet.
+func (o *outbox) busy() bool { return o.flushing || len(o.queued) > 0 }
 
-var outBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+var outBuffers = sync.Pool{New: func() any { b := make([]byte, 0, outBufferSize); return &b }}
 
-// grow gives the queue a pooled buffer if it has none: replies come in numbers, and 4 KiB
-// hold many. Events to idle connections append without it and stay small.
+// grow gives the queue a pooled buffer if it has none: replies come in numbers, and one
+// buffer holds many. Events to idle connections append without it and stay small.
 func (o *outbox) grow() {
 	if o.queued == nil {
-		o.queued = *outBuffers.Get().(*[]byte)
+		o.home = outBuffers.Get().(*[]byte)
+		o.queued = *o.home
 	}
 }
 
-func recycleOut(b []byte) {
-	if cap(b) >= 4<<10 && cap(b) <= 64<<10 {
-		b = b[:0]
-		outBuffers.Put(&b)
+// next makes what is queued the buffer to write, unless the last one is not written yet. It
+// says whether there is anything to write.
+func (o *outbox) next() bool {
+	if o.off < len(o.buf) {
+		return true
+	}
+	if o.bufHome != nil && cap(o.buf) <= outBufferMax {
+		*o.bufHome = o.buf[:0]
+		outBuffers.Put(o.bufHome)
+	}
+	o.buf, o.bufHome, o.off = o.queued, o.home, 0
+	o.queued, o.home = nil, nil
+	return len(o.buf) > 0
+}
+
+// outFull says whether the client is slow: then it gets no more replies to reads until it
+// has taken some. That is so when many bytes wait for it, or any, while those that wait for
+// all slow clients are too many. Called with mu held.
+func (c *conn) outFull() bool {
+	return len(c.out.queued) > outSoftLimit ||
+		c.out.busy() && c.s.waitingBytes.Load() > c.s.cfg.MaxTotalBufferBytes
+}
+
+// weigh tells the server how much waits for this client; little is not counted. Called with
+// mu held.
+func (c *conn) weigh() {
+	n := len(c.out.queued) + len(c.out.buf)
+	if n <= outSoftLimit {
+		n = 0
+	}
+	if n != c.out.weight {
+		c.s.waitingBytes.Add(int64(n - c.out.weight))
+		c.out.weight = n
 	}
 }
 
@@ -46,7 +84,7 @@ func recycleOut(b []byte) {
 // writes; the others return at once, since the writer looks at the queue again.
 func (c *conn) flush(wait bool) {
 	c.mu.Lock()
-	if c.out.flushing || len(c.out.queued) == 0 {
+	if c.dead || c.out.flushing || len(c.out.queued) == 0 {
 		c.mu.Unlock()
 		return
 	}
@@ -57,33 +95,25 @@ func (c *conn) flush(wait bool) {
 // flushLocked runs with mu held and flushing set by the caller, and releases both, unless
 // it hands flushing on to a goroutine that waits for the client.
 func (c *conn) flushLocked(wait bool) {
-	for {
-		if c.out.off == len(c.out.buf) {
-			recycleOut(c.out.buf)
-			c.out.buf, c.out.off = c.out.queued, 0
-			c.out.queued = nil
-			if len(c.out.buf) == 0 {
-				recycleOut(c.out.buf)
-				c.out.buf = nil
-				break
-			}
+	for !c.dead && c.out.next() {
+		if wait {
+			_ = c.sock.SetWriteDeadline(time.Now().Add(c.patience()))
 		}
+		c.weigh()
 		c.mu.Unlock()
 		again, err := c.write(wait)
 		c.mu.Lock()
+		if c.dead {
+			break
+		}
 		if err != nil {
-			c.dead = true
-			c.out.queued, c.out.buf, c.out.off = nil, nil, 0
 			c.abortLocked()
 			break
 		}
 		if again {
+			// Not after Close has begun to wait: then the connection is dead.
 			c.s.background.Add(1)
-			go func() {
-				defer c.s.background.Done()
-				c.mu.Lock()
-				c.flushLocked(true)
-			}()
+			go c.flushSlowly()
 			c.mu.Unlock()
 			return
 		}
@@ -92,135 +122,64 @@ func (c *conn) flushLocked(wait bool) {
 			c.s.flushers.add(c)
 		}
 	}
+	switch {
+	case c.dead:
+		c.out.buf, c.out.bufHome, c.out.off = nil, nil, 0
+	case wait:
+		_ = c.sock.SetWriteDeadline(time.Time{})
+	}
+	c.weigh()
 	c.out.flushing = false
 	c.room.Broadcast()
 	c.mu.Unlock()
 }
 
-// write hands buf[off:] to the kernel. again means that the client is slow and wait was
-// not set.
+// flushSlowly goes on with a flush for a client that does not read fast enough.
+func (c *conn) flushSlowly() {
+	defer c.s.background.Done()
+	c.mu.Lock()
+	c.flushLocked(true)
+}
+
+// write hands bytes of buf to the kernel: with wait some, as soon as there is room, else as
+// many as there is room for. again means that the client is slow and wait was not set.
 func (c *conn) write(wait bool) (again bool, err error) {
 	if c.raw == nil {
 		if !wait {
 			return true, nil
 		}
-		n, err := c.nc.Write(c.out.buf[c.out.off:])
-		c.out.off += n
+		o := &c.out
+		n, err := c.nc.Write(o.buf[o.off:min(len(o.buf), o.off+tlsWriteStep)])
+		o.off += n
 		return false, err
 	}
-	c.writeWait, c.writeAgain, c.writeErr = wait, false, nil
-	if err := c.raw.Write(c.writeFn); err != nil {
+	c.out.wait, c.out.again, c.out.err = wait, false, nil
+	if err := c.raw.Write(c.out.writeFn); err != nil {
 		return false, err
 	}
-	return c.writeAgain, c.writeErr
+	return c.out.again, c.out.err
 }
 
-// rawWrite is the callback of the raw connection: it writes until all is written or the
-// kernel has no room. Returning false makes the runtime wait for room and call again.
+// rawWrite is the callback of the raw connection. Returning false makes the runtime wait
+// until the kernel has room, and call again.
 func (c *conn) rawWrite(fd uintptr) bool {
-	for c.out.off < len(c.out.buf) {
-		n, err := syscall.Write(int(fd), c.out.buf[c.out.off:])
+	o := &c.out
+	for o.off < len(o.buf) {
+		n, err := syscall.Write(int(fd), o.buf[o.off:])
 		switch {
 		case n > 0:
-			c.out.off += n
+			o.off += n
+			if o.wait {
+				return true // progress is worth a new deadline
+			}
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:
-			if c.writeWait {
-				return false
-			}
-			c.writeAgain = true
-			return true
+			o.again = !o.wait
+			return !o.wait
 		default:
-			c.writeErr = err
+			o.err = err
 			return true
 		}
 	}
 	return true
-}
-
-// flushers write what the apply loop has queued, so that the loop itself never waits for a
-// socket.
-type flushers struct {
-	mu     sync.Mutex
-	wake   sync.Cond
-	queue  []*conn // each connection at most once, see conn.inFlusher
-	closed bool
-	done   sync.WaitGroup
-}
-
-func newFlushers(n int) *flushers {
-	f := &flushers{}
-	f.wake.L = &f.mu
-	f.done.Add(n)
-	for range n {
-		go f.run()
-	}
-	return f
-}
-
-// add queues c, whose mu is held by the caller.
-func (f *flushers) add(c *conn) {
-	if c.inFlusher {
-		return
-	}
-	c.inFlusher = true
-	f.mu.Lock()
-	f.queue = append(f.queue, c)
-	f.mu.Unlock()
-	f.wake.Signal()
-}
-
-// addAll queues connections that are marked inFlusher already.
-func (f *flushers) addAll(conns []*conn) {
-	f.mu.Lock()
-	f.queue = append(f.queue, conns...)
-	f.mu.Unlock()
-	f.wake.Broadcast()
-}
-
-func (f *flushers) run() {
-	defer f.done.Done()
-	var batch []*conn
-	for {
-		f.mu.Lock()
-		for len(f.queue) == 0 && !f.closed {
-			f.wake.Wait()
-		}
-		if len(f.queue) == 0 {
-			f.mu.Unlock()
-			return
-		}
-		// Half of what is there, so that several flushers share a burst.
-		n := (len(f.queue) + 1) / 2
-		batch = append(batch[:0], f.queue[:n]...)
-		rest := copy(f.queue, f.queue[n:])
-		clear(f.queue[rest:])
-		f.queue = f.queue[:rest]
-		f.mu.Unlock()
-		for _, c := range batch {
-			c.afterApply()
-		}
-		clear(batch)
-	}
-}
-
-// close ends the flushers when their queue is empty, and waits for them.
-func (f *flushers) close() {
-	f.mu.Lock()
-	f.closed = true
-	f.mu.Unlock()
-	f.wake.Broadcast()
-	f.done.Wait()
-}
-
-// afterApply serves the reads that waited for a write and writes what is queued.
-func (c *conn) afterApply() {
-	c.mu.Lock()
-	c.inFlusher = false
-	drain := c.needDrain
-	c.mu.Unlock()
-	if drain {
-		c.drain()
-	}
-	c.flush(false)
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"sync"
+
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/wire"
 )
@@ -15,144 +17,110 @@ const (
 	pendingReply                    // its turn: the reply is known
 )
 
+// logged says whether an entry waits for the log.
+func (k pendingKind) logged() bool { return k == pendingWrite || k == pendingSync }
+
 // A pendingRequest is a request that has no reply in the output queue yet.
 type pendingRequest struct {
 	kind    pendingKind
 	done    bool // the log has answered, or the reply was known from the start
 	op      wire.OpCode
 	xid     int32
-	size    int    // bytes that count against the limits
+	size    int32  // bytes that count against the limits
 	number  uint64 // of the write, or the tag of the sync
 	startNs int64
-	body    []byte    // pendingRead: the request record, a copy
-	ids     []wire.ID // pendingRead: the identities when it was received
-	reply   []byte    // the complete frame, once known, if it must wait for its turn
+	ids     *[]wire.ID // pendingRead: the identities when it was received
+
+	// data is the request record of a read, the path of a sync, or, once it is known and
+	// must wait for its turn, the complete frame of the reply.
+	data []byte
 }
 
 // A pendingQueue holds the requests of one connection that are under way, oldest first.
 // Guarded by the connection's mu.
 type pendingQueue struct {
-	q      []pendingRequest // q[head:] is the queue
+	q      []pendingRequest  // q[head:] is the queue
+	home   *[]pendingRequest // where the pool had q from; nil while the queue is empty
 	head   int
 	await  int // index of the first entry from head on that may still wait for the log
-	writes int // entries that are writes and not done
+	writes int // entries of kind pendingWrite that are not done
 	bytes  int
 }
 
 func (p *pendingQueue) len() int { return len(p.q) - p.head }
 
+// queues holds the memory of queues that are empty: an idle connection has none.
+var queues = sync.Pool{New: func() any { q := make([]pendingRequest, 0, 16); return &q }}
+
 func (p *pendingQueue) push(r pendingRequest) {
-	if p.head > 0 && len(p.q) == cap(p.q) {
+	if p.home == nil {
+		p.home = queues.Get().(*[]pendingRequest)
+		p.q = *p.home
+	}
+	if len(p.q) == cap(p.q) && p.head > len(p.q)/2 {
 		n := copy(p.q, p.q[p.head:])
 		clear(p.q[n:])
 		p.q = p.q[:n]
-		p.await -= p.head
+		p.await = max(p.await-p.head, 0)
 		p.head = 0
 	}
 	p.q = append(p.q, r)
-	p.bytes += r.size
+	p.bytes += int(r.size)
 	if r.kind == pendingWrite {
 		p.writes++
-	}
-}
-
-// finish notes that the log has answered an entry.
-func (p *pendingQueue) finish(r *pendingRequest) {
-	r.done = true
-	if r.kind == pendingWrite {
-		p.writes--
 	}
 }
 
 func (p *pendingQueue) front() *pendingRequest { return &p.q[p.head] }
 
 func (p *pendingQueue) pop() {
-	p.bytes -= p.q[p.head].size
+	p.bytes -= int(p.q[p.head].size)
 	p.q[p.head] = pendingRequest{}
 	p.head++
-	p.await = max(p.await, p.head)
-	if p.head == len(p.q) {
-		// An idle connection keeps no queue.
-		if cap(p.q) > 64 {
-			p.q = nil
-		}
-		p.q, p.head, p.await = p.q[:0], 0, 0
+	if p.head < len(p.q) {
+		return
 	}
+	if cap(p.q) <= maxPooledQueue {
+		*p.home = p.q[:0]
+		queues.Put(p.home)
+	}
+	p.q, p.home, p.head, p.await = nil, nil, 0, 0
 }
 
-// awaited returns the first entry that waits for the log, if it is the one that c is about.
-// Commands are applied in the order in which they were proposed, so it is the only one that
-// can be meant; anything else is a repeat.
-func (p *pendingQueue) awaited(cmd *state.Command) *pendingRequest {
+// answered returns the first entry that waits for the log, if it is the one that cmd is
+// about. Commands are applied in the order in which they were proposed, so it is the only
+// one that can be meant; anything else is a repeat.
+func (p *pendingQueue) answered(cmd *state.Command) *pendingRequest {
 	kind := pendingWrite
 	if cmd.Kind == state.KindSync {
 		kind = pendingSync
 	}
-	p.await = max(p.await, p.head)
-	for ; p.await < len(p.q); p.await++ {
+	for p.await = max(p.await, p.head); p.await < len(p.q); p.await++ {
 		r := &p.q[p.await]
-		if r.done || r.kind == pendingRead || r.kind == pendingReply {
+		if r.done || !r.kind.logged() {
 			continue
 		}
-		if r.kind == kind && r.number == cmd.Req {
-			return r
+		if r.kind != kind || r.number != cmd.Req {
+			return nil
 		}
-		return nil
+		r.done = true
+		if kind == pendingWrite {
+			p.writes--
+		}
+		return r
 	}
 	return nil
 }
 
-// complete runs under the write lock when the log has handed back a write or sync of this
-// connection.
-func (c *conn) complete(cmd *state.Command, r *state.Result) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dead {
-		return
-	}
-	p := c.pending.awaited(cmd)
-	if p == nil {
-		return
-	}
-	c.pending.finish(p)
-	if p == c.pending.front() {
-		c.emitResult(p, r)
-		c.popLocked()
-	} else {
-		p.reply = c.appendResult(nil, p, r)
-	}
-	c.advanceLocked()
-	if c.needDrain && c.pending.writes > 0 {
-		// A write of the session that comes after these reads may be applied next: they must
-		// not see it (C2), so they cannot wait for a flusher.
-		c.drainLocked(c.s.node.Machine(), int(c.s.cfg.MaxConnQueueBytes))
-		if c.needDrain {
-			c.cutSlow()
-		}
-	}
-	c.s.touch(c)
+// push appends to the pending queue. Called with mu held, by the reader.
+func (c *conn) push(p pendingRequest) {
+	c.s.pendingBytes.Add(int64(p.size))
+	c.s.pendingRequests.Add(1)
+	c.stats.Begin()
+	c.pending.push(p)
 }
 
-// advanceLocked sends the replies at the head of the queue that are known. A read at the
-// head sets needDrain: it may be served. Called with mu held.
-func (c *conn) advanceLocked() {
-	for c.pending.len() > 0 {
-		p := c.pending.front()
-		if p.kind == pendingRead {
-			c.needDrain = true
-			return
-		}
-		if !p.done {
-			return
-		}
-		c.out.grow()
-		c.out.queued = append(c.out.queued, c.raiseZxid(p.reply)...)
-		c.replied(p.op, p.xid, p.startNs, len(p.reply))
-		c.popLocked()
-	}
-}
-
-func (c *conn) popLocked() {
+func (c *conn) pop() {
 	c.s.pendingBytes.Add(-int64(c.pending.front().size))
 	c.s.pendingRequests.Add(-1)
 	c.stats.End()
@@ -160,26 +128,74 @@ func (c *conn) popLocked() {
 	c.room.Broadcast()
 }
 
-// drain serves the reads at the head of the queue, as far as the output queue has room;
-// whoever writes that queue comes back for the rest.
-func (c *conn) drain() {
+// complete runs under the write lock when the log has handed back a write or sync of this
+// connection.
+func (c *conn) complete(cmd *state.Command, r *state.Result) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead || c.epoch != cmd.Epoch {
+		return
+	}
+	p := c.pending.answered(cmd)
+	if p == nil {
+		return
+	}
+	if p == c.pending.front() {
+		c.emitResult(p, r)
+		c.pop()
+	} else {
+		p.data = appendResult(nil, p, r)
+	}
+	c.advanceApplied()
+	c.s.touch(c)
+}
+
+// advanceApplied is advance for the apply loop. Reads are left to a flusher, as a rule: they
+// do not hold up the log. But if the session has a write under way, it may be the next that
+// is applied, and a read that was sent before it must not see it.
+func (c *conn) advanceApplied() {
+	if c.pending.writes == 0 {
+		c.advance(nil, 0)
+		return
+	}
+	c.advance(c.s.node.Machine(), int(c.s.cfg.MaxConnQueueBytes))
+	if c.needDrain {
+		c.cut("it sends more reads between writes than zkd.maxConnQueueBytes has room for")
+	}
+}
+
+// advance answers what can be answered at the head of the queue: requests whose reply is
+// known, and, given the machine, reads, until more than limit bytes are queued. Called with
+// mu held, and with m under the node's lock.
+func (c *conn) advance(m *state.Machine, limit int) {
+	c.needDrain = false
+	for c.pending.len() > 0 && !c.dead {
+		p := c.pending.front()
+		switch {
+		case p.kind == pendingRead:
+			if m == nil || len(c.out.queued) > limit {
+				c.needDrain = true
+				return
+			}
+			c.serveLocked(m, p.op, p.xid, p.data, *p.ids, p.startNs)
+		case p.done:
+			c.out.grow()
+			c.out.queued = append(c.out.queued, c.raiseZxid(p.data)...)
+			c.replied(p.op, p.xid, p.startNs, len(p.data))
+		default:
+			return
+		}
+		c.pop()
+	}
+}
+
+// drain serves the reads at the head of the queue as far as the output queue has room, and
+// says whether it had. If not, whoever writes the output queue comes back.
+func (c *conn) drain() bool {
 	c.s.node.RLock()
 	defer c.s.node.RUnlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drainLocked(c.s.node.Machine(), outSoftLimit)
-}
-
-// drainLocked is drain with the node's read or write lock and mu held.
-func (c *conn) drainLocked(m *state.Machine, limit int) {
-	for !c.dead {
-		c.advanceLocked()
-		if !c.needDrain || len(c.out.queued) > limit {
-			return
-		}
-		c.needDrain = false
-		p := c.pending.front()
-		c.serveLocked(m, p.op, p.xid, p.body, p.ids, p.startNs)
-		c.popLocked()
-	}
+	c.advance(c.s.node.Machine(), outSoftLimit)
+	return !c.needDrain
 }

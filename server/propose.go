@@ -7,13 +7,9 @@ import (
 	"github.com/zkd-project/zkd/server/state"
 )
 
-// propose hands a command to the log. It waits while the log's queue is full; an error
-// means that the outcome is unknown or that the server is closing, and the connection that
-// asked must end.
+// propose hands a command to the log, in the order of the calls. It waits while the log's
+// queue is full; an error means that the outcome is unknown or that the server is closing.
 func (s *Server) propose(cmd *state.Command) error {
-	if !s.serving() {
-		return errNotServing
-	}
 	for {
 		err := s.node.Propose(cmd)
 		if !errors.Is(err, replication.ErrQueueFull) {
@@ -23,6 +19,17 @@ func (s *Server) propose(cmd *state.Command) error {
 			return err
 		}
 	}
+}
+
+// propose hands a command of this connection to the log. If that takes time, what the
+// client has coming is sent meanwhile.
+func (c *conn) propose(cmd *state.Command) error {
+	err := c.s.node.Propose(cmd)
+	if !errors.Is(err, replication.ErrQueueFull) {
+		return err
+	}
+	c.flush(c.raw == nil)
+	return c.s.propose(cmd)
 }
 
 // pendingFull says whether a connection has enough under way, by itself or because all

@@ -7,15 +7,14 @@ import (
 	"github.com/zkd-project/zkd/server/state"
 )
 
-// reapBatch is how many container and TTL nodes one look at the tree returns at most.
-const reapBatch = 1000
-
 // reap proposes the deletion of empty containers and of TTL nodes whose time is over,
 // every znode.container.checkIntervalMs, not faster than znode.container.maxPerMinute. The
 // conditions are checked again when a deletion is applied.
 func (s *Server) reap(ctx context.Context) {
-	pause := time.Minute / time.Duration(max(1, s.cfg.ContainerMaxPerMinute))
-	t := time.NewTicker(time.Duration(s.cfg.ContainerCheckIntervalMs) * time.Millisecond)
+	interval := time.Duration(s.cfg.ContainerCheckIntervalMs) * time.Millisecond
+	pause := time.Minute / time.Duration(s.cfg.ContainerMaxPerMinute)
+	most := int(min(max(interval/max(pause, 1), 1), maxReapList)) // until the next look
+	t := time.NewTicker(interval)
 	defer t.Stop()
 	for {
 		select {
@@ -23,10 +22,10 @@ func (s *Server) reap(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		for _, path := range s.reapable() {
+		for _, path := range s.reapable(most) {
 			cmd := state.Command{Kind: state.KindReap, Path: path}
 			if err := s.propose(&cmd); err != nil {
-				break
+				break // it is still due at the next look
 			}
 			select {
 			case <-ctx.Done():
@@ -37,8 +36,8 @@ func (s *Server) reap(ctx context.Context) {
 	}
 }
 
-func (s *Server) reapable() []string {
+func (s *Server) reapable(most int) []string {
 	s.node.RLock()
 	defer s.node.RUnlock()
-	return s.node.Machine().Reapable(s.now().UnixMilli(), s.cfg.ContainerMaxNeverUsedMs, reapBatch)
+	return s.node.Machine().Reapable(s.now().UnixMilli(), s.cfg.ContainerMaxNeverUsedMs, most)
 }

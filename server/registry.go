@@ -23,7 +23,8 @@ type registry struct {
 	sessions  map[int64]*conn
 	perAddr   map[netip.Addr]int
 	numbers   uint64 // the last connection number given
-	accepting bool   // false once the server is closing
+	listeners []net.Listener
+	accepting bool // false once the server is closing
 }
 
 func newRegistry() registry {
@@ -34,9 +35,9 @@ func newRegistry() registry {
 
 // register takes a new connection in, or says why not.
 func (s *Server) register(nc net.Conn, secure bool) (*conn, error) {
-	addr := remoteAddr(nc)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	addr := remoteAddr(nc).Addr()
 	switch {
 	case !s.accepting:
 		return nil, net.ErrClosed
@@ -63,11 +64,13 @@ func (s *Server) register(nc net.Conn, secure bool) (*conn, error) {
 
 // forget removes a connection that is dead, and its watches.
 func (s *Server) forget(c *conn) {
+	// Nobody adds watches for a dead connection. There may be a million: the lock must not
+	// be held meanwhile.
+	s.watches.RemoveAll(c.id)
 	if n := s.currentNode(); n != nil {
 		n.RLock()
 		defer n.RUnlock()
 	}
-	s.watches.RemoveAll(c.id)
 	c.mu.Lock()
 	s.pendingBytes.Add(-int64(c.pending.bytes))
 	s.pendingRequests.Add(-int64(c.pending.len()))
@@ -82,11 +85,10 @@ func (s *Server) forget(c *conn) {
 	if s.sessions[session] == c {
 		delete(s.sessions, session)
 	}
-	addr := remoteAddr(c.nc)
+	addr := c.remote.Addr()
 	if s.perAddr[addr]--; s.perAddr[addr] <= 0 {
 		delete(s.perAddr, addr)
 	}
-	s.connsDone.Done()
 }
 
 // connOf returns the connection that holds a session here, or nil.
@@ -124,6 +126,16 @@ func (s *Server) bindSession(id int64, c *conn) *conn {
 	return old
 }
 
+// boundSessions appends the sessions that have a connection here, with it.
+func (s *Server) boundSessions(list []sign) []sign {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, c := range s.sessions {
+		list = append(list, sign{id, c})
+	}
+	return list
+}
+
 // connections returns all connections, in no order.
 func (s *Server) connections() []*conn {
 	s.mu.Lock()
@@ -135,9 +147,12 @@ func (s *Server) connections() []*conn {
 	return all
 }
 
-func remoteAddr(nc net.Conn) netip.Addr {
-	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
-		return a.AddrPort().Addr().Unmap()
+// remoteAddr is the client's address, the zero one if the transport has none.
+func remoteAddr(nc net.Conn) netip.AddrPort {
+	a, ok := nc.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
 	}
-	return netip.Addr{}
+	ap := a.AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }

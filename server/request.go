@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/zkd-project/zkd/server/state"
@@ -24,22 +25,27 @@ func (c *conn) request(body []byte) error {
 	if h.Op != wire.OpAuth && h.Op != wire.OpSASL && c.s.mustAuthenticate(*c.ids.Load()) {
 		return c.endWith(h, 0, wire.SessionClosedRequireSASLAuth)
 	}
-	switch h.Op {
-	case wire.OpPing:
-		c.ping()
+	if h.Op == wire.OpPing {
+		c.ping(h)
 		return nil
+	}
+	if isRead(h.Op) {
+		return c.readRequest(h, d.Rest())
+	}
+	c.mu.Lock()
+	err := c.admit()
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	switch h.Op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete,
 		wire.OpSetData, wire.OpSetACL, wire.OpMulti, wire.OpReconfig:
-		return c.write1(h, d.Rest())
+		return c.writeRequest(h, d.Rest())
 	case wire.OpCloseSession:
 		return c.closeSession(h)
 	case wire.OpSync:
 		return c.sync(h, &d)
-	case wire.OpExists, wire.OpGetData, wire.OpGetACL, wire.OpGetChildren, wire.OpGetChildren2,
-		wire.OpMultiRead, wire.OpGetEphemerals, wire.OpGetAllChildrenNumber, wire.OpWhoAmI,
-		wire.OpSetWatches, wire.OpSetWatches2, wire.OpAddWatch, wire.OpRemoveWatches, wire.OpCheckWatches:
-		c.readRequest(h, d.Rest())
-		return nil
 	case wire.OpAuth:
 		return c.auth(h, &d)
 	case wire.OpSASL:
@@ -49,25 +55,54 @@ func (c *conn) request(body []byte) error {
 	}
 }
 
+// isRead says whether an operation needs nothing of the log.
+func isRead(op wire.OpCode) bool {
+	switch op {
+	case wire.OpExists, wire.OpGetData, wire.OpGetACL, wire.OpGetChildren, wire.OpGetChildren2,
+		wire.OpMultiRead, wire.OpGetEphemerals, wire.OpGetAllChildrenNumber, wire.OpWhoAmI,
+		wire.OpSetWatches, wire.OpSetWatches2, wire.OpAddWatch, wire.OpRemoveWatches, wire.OpCheckWatches:
+		return true
+	}
+	return false
+}
+
 // ping is answered at once, past everything that waits: it must not depend on the disk.
 // The xid of the answer is always -2.
-func (c *conn) ping() {
+func (c *conn) ping(h wire.RequestHeader) {
 	zxid := c.s.zxid.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastZxid = max(c.lastZxid, zxid)
 	c.appendReply(wire.XidPing, c.lastZxid, wire.OK)
-	c.replied(wire.OpPing, wire.XidPing, c.lastSeen.Load(), 20)
+	c.replied(wire.OpPing, h.Xid, c.lastSeen.Load(), 20)
 }
 
-// write1 admits a client's write: what cannot be decoded is refused here, before it costs
-// a log entry or a zxid.
-func (c *conn) write1(h wire.RequestHeader, body []byte) error {
-	if code := state.CheckBody(h.Op, body); code != wire.OK {
+// writeRequest admits a client's write: what cannot be decoded is refused here, before it
+// costs a log entry or a zxid.
+func (c *conn) writeRequest(h wire.RequestHeader, body []byte) error {
+	code := state.CheckBody(h.Op, body)
+	if h.Op == wire.OpMulti && code == wire.OK && c.tooManyOps(body, wire.IsMultiWrite) {
+		code = wire.MarshallingError
+	}
+	if code != wire.OK {
 		c.answer(h, code)
 		return nil
 	}
 	return c.proposeNumbered(state.KindWrite, h, body)
+}
+
+// tooManyOps says whether a multi or multiRead has more operations than are configured. It
+// is decoded for that only if it is long enough.
+func (c *conn) tooManyOps(body []byte, allowed func(wire.OpCode) bool) bool {
+	const leastOp = 9 + 4 + 1 // header, path, watch
+	most := c.s.cfg.MaxMultiOps
+	if len(body)/leastOp <= most {
+		return false
+	}
+	d := wire.NewDecoder(body)
+	d.SetMaxLen(len(body))
+	_, err := wire.DecodeMulti(&d, allowed, most)
+	return err != nil
 }
 
 // closeSession proposes the end of the session. What the client has sent behind it gets no
@@ -82,75 +117,65 @@ func (c *conn) closeSession(h wire.RequestHeader) error {
 // proposeNumbered gives the write its number, queues it and proposes it, in this order:
 // the log may answer before propose returns.
 func (c *conn) proposeNumbered(kind state.Kind, h wire.RequestHeader, body []byte) error {
-	p := pendingRequest{
-		kind: pendingWrite, op: h.Op, xid: h.Xid, size: len(body) + 64, startNs: c.lastSeen.Load(),
-	}
 	c.mu.Lock()
-	for c.needDrain && !c.dead {
-		// Reads in front of this write wait for a flusher: they must be served before it can
-		// be applied (C2).
+	for c.needDrain { // reads that were sent before this write must not see it
 		c.mu.Unlock()
-		c.drain()
-		c.flush(true)
-		c.waitForRoom()
+		if !c.drain() {
+			return errNoRoom
+		}
 		c.mu.Lock()
 	}
 	c.writes++
-	p.number = c.writes
 	cmd := state.Command{
-		Kind: kind, Session: c.session, Epoch: c.epoch, Req: p.number, Op: h.Op, Body: body, IDs: *c.ids.Load(),
+		Kind: kind, Session: c.session, Epoch: c.epoch, Req: c.writes, Op: h.Op, Body: body, IDs: *c.ids.Load(),
 	}
-	c.push(p)
+	c.push(pendingRequest{
+		kind: pendingWrite, op: h.Op, xid: h.Xid, size: requestSize(body), number: c.writes, startNs: c.lastSeen.Load(),
+	})
 	c.mu.Unlock()
-	return c.s.propose(&cmd)
+	return c.propose(&cmd)
 }
+
+// requestSize is what a request counts against the limits.
+func requestSize(body []byte) int32 { return int32(len(body) + 64) }
 
 // sync proposes a mark: when it comes back, all that the log held before has been applied
 // here. The path is not looked at, only echoed.
 func (c *conn) sync(h wire.RequestHeader, d *wire.Decoder) error {
-	var req wire.PathRequest
-	req.Decode(d)
+	path := bytes.Clone(d.StringBytes())
 	if d.Err() != nil {
 		c.answer(h, wire.MarshallingError)
 		return nil
 	}
-	p := pendingRequest{
-		kind: pendingSync, op: h.Op, xid: h.Xid, size: len(req.Path) + 64, startNs: c.lastSeen.Load(),
-		body: []byte(req.Path),
-	}
 	c.mu.Lock()
 	c.syncs++
-	p.number = c.syncs
-	cmd := state.Command{Kind: state.KindSync, Session: c.session, Epoch: c.epoch, Req: p.number}
-	c.push(p)
+	cmd := state.Command{Kind: state.KindSync, Session: c.session, Epoch: c.epoch, Req: c.syncs}
+	c.push(pendingRequest{
+		kind: pendingSync, op: h.Op, xid: h.Xid, size: requestSize(path), number: c.syncs, startNs: c.lastSeen.Load(),
+		data: path,
+	})
 	c.mu.Unlock()
-	return c.s.propose(&cmd)
+	return c.propose(&cmd)
 }
 
 // readRequest serves a read now, or queues it behind the writes that are under way.
-func (c *conn) readRequest(h wire.RequestHeader, body []byte) {
-	for {
-		c.s.node.RLock()
-		c.mu.Lock()
-		switch {
-		case c.pending.len() > 0:
-			c.push(pendingRequest{
-				kind: pendingRead, op: h.Op, xid: h.Xid, size: len(body) + 64, startNs: c.lastSeen.Load(),
-				body: append([]byte(nil), body...), ids: *c.ids.Load(),
-			})
-		case len(c.out.queued) > outSoftLimit && !c.dead:
-			c.mu.Unlock()
-			c.s.node.RUnlock()
-			c.flush(true)
-			c.waitForRoom()
-			continue
-		default:
-			c.serveLocked(c.s.node.Machine(), h.Op, h.Xid, body, *c.ids.Load(), c.lastSeen.Load())
-		}
-		c.mu.Unlock()
-		c.s.node.RUnlock()
-		return
+func (c *conn) readRequest(h wire.RequestHeader, body []byte) error {
+	c.s.node.RLock()
+	defer c.s.node.RUnlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.admit(); err != nil {
+		return err
 	}
+	if c.pending.len() > 0 {
+		c.push(pendingRequest{
+			kind: pendingRead, op: h.Op, xid: h.Xid, size: requestSize(body), startNs: c.lastSeen.Load(),
+			data: bytes.Clone(body), ids: c.ids.Load(),
+		})
+		return nil
+	}
+	c.serveLocked(c.s.node.Machine(), h.Op, h.Xid, body, *c.ids.Load(), c.lastSeen.Load())
+	return nil
 }
 
 // answer queues a reply that is known already, in its turn.
@@ -166,21 +191,15 @@ func (c *conn) answerFrame(h wire.RequestHeader, zxid int64, code wire.Code, bod
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.push(pendingRequest{
-		kind: pendingReply, done: true, op: h.Op, xid: h.Xid, size: len(b), startNs: c.lastSeen.Load(), reply: b,
+		kind: pendingReply, done: true, op: h.Op, xid: h.Xid, size: requestSize(b), startNs: c.lastSeen.Load(), data: b,
 	})
-	c.advanceLocked()
+	if c.pending.len() == 1 {
+		c.advance(nil, 0)
+	}
 }
 
 // endWith answers and then ends the connection.
 func (c *conn) endWith(h wire.RequestHeader, zxid int64, code wire.Code) error {
 	c.answerFrame(h, zxid, code, nil)
 	return errEnd
-}
-
-// push appends to the pending queue. Called with mu held, by the reader.
-func (c *conn) push(p pendingRequest) {
-	c.s.pendingBytes.Add(int64(p.size))
-	c.s.pendingRequests.Add(1)
-	c.stats.Begin()
-	c.pending.push(p)
 }

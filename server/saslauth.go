@@ -2,8 +2,10 @@ package server
 
 import (
 	"crypto/rand"
+	"errors"
 	"slices"
 
+	"github.com/zkd-project/zkd/server/acl"
 	"github.com/zkd-project/zkd/server/sasl"
 	"github.com/zkd-project/zkd/wire"
 )
@@ -26,33 +28,43 @@ func (c *conn) saslStep(h wire.RequestHeader, d *wire.Decoder) error {
 		c.answerFrame(h, 0, wire.OK, wire.AppendBuffer(nil, nil))
 		return nil
 	}
-	reply, done, user, err := c.saslToken(req.Token)
-	switch {
-	case err != nil && c.s.cfg.SASL.AllowFailedClients:
-		c.s.saslFailed(c, err)
+	reply, err := c.saslToken(req.Token)
+	if err == nil {
+		c.answerFrame(h, 0, wire.OK, wire.AppendBuffer(nil, reply))
+		return nil
+	}
+	c.s.stats.AuthFailures.Add(1)
+	c.s.log.Warn("SASL authentication failed", "remote", c.remote, "reason", err)
+	required := slices.Contains(c.s.enforcedSchemes, acl.SchemeSASL)
+	if c.s.cfg.SASL.AllowFailedClients && !required {
 		c.sasl.server = nil // the client may try again
 		c.answerFrame(h, 0, wire.OK, wire.AppendBuffer(nil, nil))
 		return nil
-	case err != nil:
-		c.s.saslFailed(c, err)
-		// Unlike other errors this one has a body: a null token.
-		c.answerFrame(h, 0, wire.AuthFailed, wire.AppendBuffer(nil, nil))
-		return errEnd
-	case done:
-		c.addIDs(c.s.saslIDs(user)...)
 	}
-	c.answerFrame(h, 0, wire.OK, wire.AppendBuffer(nil, reply))
-	return nil
+	code := wire.AuthFailed
+	if required {
+		code = wire.SessionClosedRequireSASLAuth
+	}
+	// Unlike other errors this one has a body: a null token.
+	c.answerFrame(h, 0, code, wire.AppendBuffer(nil, nil))
+	return errEnd
 }
 
-func (c *conn) saslToken(token []byte) (reply []byte, done bool, user string, err error) {
+var errTooManyIDs = errors.New("the connection has too many identities")
+
+// saslToken takes a step of the exchange and, when it is over, the identity.
+func (c *conn) saslToken(token []byte) (reply []byte, err error) {
 	if c.sasl.server == nil {
 		c.sasl.server, err = sasl.New(sasl.Config{Lookup: c.s.saslPassword, Nonce: rand.Reader})
 		if err != nil {
-			return nil, false, "", err
+			return nil, err
 		}
 	}
-	return c.sasl.server.Step(token)
+	reply, done, user, err := c.sasl.server.Step(token)
+	if err == nil && done && !c.addIDs(c.s.saslIDs(user)...) {
+		err = errTooManyIDs
+	}
+	return reply, err
 }
 
 func (s *Server) saslPassword(user string) (string, bool) {
@@ -67,9 +79,4 @@ func (s *Server) saslIDs(user string) []wire.ID {
 		ids = append(ids, wire.ID{Scheme: "super", ID: user})
 	}
 	return ids
-}
-
-func (s *Server) saslFailed(c *conn, err error) {
-	s.stats.AuthFailures.Add(1)
-	s.log.Warn("SASL authentication failed", "remote", c.remote, "reason", err)
 }

@@ -47,6 +47,9 @@ func (c *conn) readBody(b []byte, m *state.Machine, op wire.OpCode, body []byte,
 	case wire.OpGetACL, wire.OpGetEphemerals, wire.OpGetAllChildrenNumber:
 		return c.readPath(b, m, op, &d, ids)
 	case wire.OpMultiRead:
+		if c.tooManyOps(body, wire.IsMultiRead) {
+			return b, wire.MarshallingError
+		}
 		return m.MultiRead(b, body, ids, maxReplyBytes)
 	case wire.OpWhoAmI:
 		return appendWhoAmI(b, ids), wire.OK
@@ -80,7 +83,7 @@ func (c *conn) readNode(b []byte, m *state.Machine, op wire.OpCode, d *wire.Deco
 	// exists waits for a node that is not there yet; a failed read of another kind leaves
 	// no watch.
 	if watched && (code == wire.OK || op == wire.OpExists && code == wire.NoNode) {
-		c.s.watches.Add(strings.Clone(path), kind, c.id)
+		c.addWatch(strings.Clone(path), kind)
 	}
 	return b, code
 }
@@ -119,7 +122,7 @@ func (c *conn) watchRequest(b []byte, op wire.OpCode, d *wire.Decoder) ([]byte, 
 		if znode.CheckPath(req.Path) != nil {
 			return b, wire.BadArguments
 		}
-		c.s.watches.Add(req.Path, kind, c.id)
+		c.addWatch(req.Path, kind)
 		return wire.AppendInt32(b, 0), wire.OK
 	}
 	var req wire.WatchesRequest
@@ -139,11 +142,27 @@ func (c *conn) watchRequest(b []byte, op wire.OpCode, d *wire.Decoder) ([]byte, 
 	return b, wire.OK
 }
 
+// addWatch registers a watch. A connection with too many is cut: no code of the protocol
+// says that. Called with mu held.
+func (c *conn) addWatch(path string, k watch.Kind) {
+	if !c.s.watches.Add(path, k, c.id) {
+		return
+	}
+	c.watchesAdded++
+	if most := c.s.cfg.MaxConnWatches; most > 0 && c.watchesAdded > most {
+		// Some of those added may have fired since.
+		if c.watchesAdded = c.s.watches.CountOf(c.id); c.watchesAdded > most {
+			c.cut("it watches more paths than zkd.maxConnWatches")
+		}
+	}
+}
+
 // setWatches registers the watches that a client held before it reconnected. What has
 // changed since the zxid that it has seen fires at once, before the reply.
 func (c *conn) setWatches(m *state.Machine, op wire.OpCode, xid int32, body []byte) {
 	var req wire.SetWatches2
 	d := wire.NewDecoder(body)
+	d.SetMaxLen(len(body))
 	if op == wire.OpSetWatches2 {
 		req.Decode(&d)
 	} else {
@@ -154,7 +173,7 @@ func (c *conn) setWatches(m *state.Machine, op wire.OpCode, xid int32, body []by
 		code = wire.MarshallingError
 	} else {
 		m.Rewatch(&req,
-			func(path string, k watch.Kind) { c.s.watches.Add(path, k, c.id) },
+			c.addWatch,
 			func(t wire.EventType, path string) {
 				before := len(c.out.queued)
 				c.out.queued = wire.AppendEvent(c.out.queued, -1, t, path)
@@ -186,18 +205,18 @@ func (c *conn) appendReply(xid int32, zxid int64, code wire.Code) {
 func (c *conn) emitResult(p *pendingRequest, r *state.Result) {
 	c.out.grow()
 	start := len(c.out.queued)
-	c.out.queued = c.appendResult(c.out.queued, p, r)
+	c.out.queued = appendResult(c.out.queued, p, r)
 	c.raiseZxid(c.out.queued[start:])
 	c.replied(p.op, p.xid, p.startNs, len(c.out.queued)-start)
 }
 
 // appendResult appends the complete reply frame of a write or sync.
-func (c *conn) appendResult(b []byte, p *pendingRequest, r *state.Result) []byte {
+func appendResult(b []byte, p *pendingRequest, r *state.Result) []byte {
 	b, mark := wire.AppendFrame(b)
 	b = wire.AppendReply(b, p.xid, r.Zxid, r.Code)
 	if r.Code == wire.OK {
 		if p.kind == pendingSync {
-			b = wire.AppendBuffer(b, p.body)
+			b = wire.AppendBuffer(b, p.data)
 		} else {
 			b = r.AppendBody(b)
 		}

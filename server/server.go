@@ -38,7 +38,7 @@ type Options struct {
 	// code 3. nil: the error is logged and the server closes its connections.
 	Fatal func(error)
 
-	// Now is the wall clock; nil means time.Now.
+	// Now is the wall clock that log entries are stamped with; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -55,14 +55,17 @@ type Server struct {
 	enforcedSchemes []string
 	maxConnections  int
 
+	// lifecycle is held by Start and by Close, which so wait for each other.
+	lifecycle sync.Mutex
+	phase     atomic.Int32
 	node      *replication.Node // set by Start
 	nodeUp    atomic.Bool       // node is set
-	isServing atomic.Bool
 
 	registry
 	watches       *watch.Table
 	expiry        *expiry
 	flushers      *flushers
+	throttle      *throttle
 	words         *fourletter.Commands
 	stats         *stats.Server
 	tlsHandshakes atomic.Int64 // under way
@@ -72,6 +75,8 @@ type Server struct {
 
 	pendingBytes    atomic.Int64 // of the requests under way on all connections
 	pendingRequests atomic.Int64 // their number
+	heldBytes       atomic.Int64 // of large frames that are not complete yet
+	waitingBytes    atomic.Int64 // of replies and events for clients that are slow
 
 	// Owned by the apply loop.
 	touched     []*conn
@@ -79,15 +84,24 @@ type Server struct {
 	eventBuf    []byte
 	lastApplied int64 // zxid
 
-	listeners  []net.Listener
-	closing    chan struct{} // closed by Close
 	closeOnce  sync.Once
+	closeErr   error
 	fatalOnce  sync.Once
-	lifetime   context.Context // ends with Close
+	fatalErr   error           // why the phase is over, if it is not Close that ended it
+	startup    context.Context // ends when Close is called
+	giveUp     context.CancelFunc
+	lifetime   context.Context // ends when Close has let the requests under way finish
 	stop       context.CancelFunc
 	background sync.WaitGroup // loops, acceptors, writers to slow clients
 	connsDone  sync.WaitGroup
 }
+
+// The phases, each only from the one before.
+const (
+	phaseNew     = iota
+	phaseServing // clients are let in
+	phaseOver    // closing, or broken
+)
 
 // New checks the options and loads certificates. It opens no port and touches no data.
 func New(o Options) (*Server, error) {
@@ -96,7 +110,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		cfg: o.Config, opts: o, log: o.Logger, now: o.Now, start: time.Now(),
-		registry: newRegistry(), watches: watch.New(), closing: make(chan struct{}),
+		registry: newRegistry(), watches: watch.New(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -104,12 +118,11 @@ func New(o Options) (*Server, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.startup, s.giveUp = context.WithCancel(context.Background())
 	s.lifetime, s.stop = context.WithCancel(context.Background())
 	s.traceMask.Store(fourletter.DefaultTraceMask)
 	var b [8]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return nil, fmt.Errorf("draw a boot id: %w", err)
-	}
+	_, _ = rand.Read(b[:]) // never fails
 	s.boot = binary.BigEndian.Uint64(b[:])
 	if err := s.setUpAuth(); err != nil {
 		return nil, err
@@ -117,6 +130,7 @@ func New(o Options) (*Server, error) {
 	s.maxConnections = connectionLimit(s.cfg.MaxCnxns)
 	s.stats = stats.New()
 	s.stats.SetGauges(s.gauges())
+	s.throttle = newThrottle(s.cfg.Throttle, s.stats.Registry())
 	s.words = s.newWords()
 	s.expiry = newExpiry(s)
 	return s, nil
@@ -126,36 +140,48 @@ func New(o Options) (*Server, error) {
 type Info = replication.Info
 
 // Start opens the ports and the data, and returns when the server serves. After an error,
-// or when ctx ends first, everything is closed again.
+// or when ctx ends first, everything is closed again. A Server starts once.
 func (s *Server) Start(ctx context.Context) (Info, error) {
 	info, err := s.startUp(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, errStarted) {
 		_ = s.Close()
 	}
 	return info, err
 }
 
+var errStarted = errors.New("server: it was started or closed before; make a new one")
+
 func (s *Server) startUp(ctx context.Context) (Info, error) {
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
+	if s.flushers != nil || s.startup.Err() != nil {
+		return Info{}, errStarted
+	}
+	s.flushers = newFlushers(max(2, runtime.GOMAXPROCS(0)))
 	// Ports first: a busy one is told at once, and four-letter words are answered while the
 	// data load.
 	if err := s.openPorts(); err != nil {
 		return Info{}, err
 	}
-	s.flushers = newFlushers(max(2, runtime.GOMAXPROCS(0)))
 	node, info, err := replication.Open(s.replicationOptions())
 	if err != nil {
 		return Info{}, err
 	}
 	s.node = node
 	s.nodeUp.Store(true)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.startup, cancel)()
 	if err := node.WaitLeading(ctx); err != nil {
 		return Info{}, fmt.Errorf("wait for leadership: %w", err)
 	}
-	s.expiry.restart()
+	s.expiry.restart(s.nowNs())
 	s.zxid.Store(s.machineZxid())
 	s.goLoop(func() { s.expiry.run(s.lifetime) })
 	s.goLoop(func() { s.reap(s.lifetime) })
-	s.isServing.Store(true)
+	if !s.phase.CompareAndSwap(phaseNew, phaseServing) {
+		return Info{}, s.fatalErr
+	}
 	return info, nil
 }
 
@@ -176,9 +202,10 @@ func (s *Server) openPorts() error {
 		if err != nil {
 			return err
 		}
+		s.mu.Lock()
 		s.listeners = append(s.listeners, l)
-		s.background.Add(1)
-		go s.accept(l, secure)
+		s.mu.Unlock()
+		s.goLoop(func() { s.accept(l, secure) })
 		return nil
 	}
 	if err := open(s.cfg.ClientPortAddress, s.cfg.ClientPort, "clientPort", false); err != nil {
@@ -189,6 +216,8 @@ func (s *Server) openPorts() error {
 
 // Addrs returns the addresses that clients can reach, the plain port first.
 func (s *Server) Addrs() []net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var a []net.Addr
 	for _, l := range s.listeners {
 		a = append(a, l.Addr())
@@ -197,7 +226,7 @@ func (s *Server) Addrs() []net.Addr {
 }
 
 // serving says whether clients are let in.
-func (s *Server) serving() bool { return s.isServing.Load() }
+func (s *Server) serving() bool { return s.phase.Load() == phaseServing }
 
 func (s *Server) handshakeTimeout() time.Duration {
 	return time.Duration(s.cfg.HandshakeTimeoutMs) * time.Millisecond
@@ -229,7 +258,8 @@ func (s *Server) ExpireSession(ctx context.Context, id int64) error {
 // fatal is called by the layers below when a promise can no longer be kept.
 func (s *Server) fatal(err error) {
 	s.fatalOnce.Do(func() {
-		s.isServing.Store(false)
+		s.fatalErr = err
+		s.phase.Store(phaseOver)
 		s.log.Error("cannot go on", "error", err)
 		for _, c := range s.connections() {
 			c.abort()
@@ -240,35 +270,64 @@ func (s *Server) fatal(err error) {
 	})
 }
 
-// Close ends the server. Sessions stay: their clients have the session timeout to come
-// back. It returns when every goroutine has ended.
+// Close ends the server. Requests under way get zkd.drainTimeoutMs to finish. Sessions stay:
+// their clients have the session timeout to come back. It returns when every goroutine has
+// ended.
 //
-// Order: first no new connection and no loop that proposes, then the connections, whose
-// readers may still wait for the log, then the log itself, which may still hand results to
-// flushers, then the flushers.
+// Order: first no new connection and no new request; then no loop that proposes; then the
+// connections, whose readers may still wait for the log; then the log itself, which may
+// still hand results to flushers; then the flushers.
 func (s *Server) Close() error {
-	var err error
 	s.closeOnce.Do(func() {
-		s.isServing.Store(false)
-		s.mu.Lock()
-		s.accepting = false
-		s.mu.Unlock()
-		close(s.closing)
-		for _, l := range s.listeners {
-			_ = l.Close()
-		}
+		s.giveUp()
+		s.lifecycle.Lock()
+		defer s.lifecycle.Unlock()
+		s.phase.Store(phaseOver)
+		s.closePorts()
+		s.drainConnections()
 		s.stop()
 		for _, c := range s.connections() {
 			c.abort()
 		}
 		s.connsDone.Wait()
 		if s.nodeUp.Load() {
-			err = s.node.Close()
+			s.closeErr = s.node.Close()
 		}
 		s.background.Wait()
 		if s.flushers != nil {
 			s.flushers.close()
 		}
 	})
-	return err
+	return s.closeErr
+}
+
+func (s *Server) closePorts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepting = false
+	for _, l := range s.listeners {
+		_ = l.Close()
+	}
+}
+
+// drainConnections lets requests under way finish, for as long as is configured.
+func (s *Server) drainConnections() {
+	limit := time.Duration(s.cfg.DrainTimeoutMs) * time.Millisecond
+	if limit == 0 {
+		return
+	}
+	for _, c := range s.connections() {
+		c.finish()
+	}
+	done := make(chan struct{})
+	go func() { // ends before Close, which waits for the same
+		s.connsDone.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }

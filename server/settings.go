@@ -1,6 +1,9 @@
 package server
 
 import (
+	"time"
+
+	"github.com/zkd-project/zkd/config"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/acl"
 	"github.com/zkd-project/zkd/server/replication"
@@ -27,16 +30,43 @@ func (s *Server) settings() state.Settings {
 
 // replicationOptions says where the log lives and who hears of it.
 func (s *Server) replicationOptions() replication.Options {
-	st := s.cfg
+	c := s.cfg
 	settings := s.settings() // does not change while the server runs
 	return replication.Options{
-		Dir: st.DataDir, LogDir: st.DataLogDir, Memory: s.opts.Memory, Stores: s.opts.Stores, FS: vfs.OS,
-		LogStore: string(st.LogStore), MyID: s.cfg.Cluster.ServerID,
-		SnapshotBytes: st.SnapshotBytes, SnapCount: st.SnapCount,
-		SnapRetain: st.SnapRetainCount,
-		Settings:   func() state.Settings { return settings },
-		Now:        s.now, Logger: s.log, Fatal: s.fatal, Observer: s,
+		Dir: c.DataDir, LogDir: c.DataLogDir, Memory: s.opts.Memory, Stores: s.opts.Stores, FS: vfs.OS,
+		NoAutocreate: !c.DataDirAutocreate, NoNewDatabase: !c.DBAutocreate,
+		LogStore: string(c.LogStore), MyID: c.Cluster.ServerID,
+		SnapshotBytes: s.snapshotBytes(), SnapCount: c.SnapCount,
+		SnapRetain: c.SnapRetainCount, PurgeInterval: purgeInterval(c),
+		Settings: func() state.Settings { return settings },
+		Now:      s.now, Logger: s.log, Fatal: s.fatal, Observer: s,
+		Meters: s.meters(), SlowSync: time.Duration(c.FsyncWarningMs) * time.Millisecond,
 	}
+}
+
+// snapshotBytes translates: for replication a negative number means that SnapCount alone
+// decides, and 0 its own default, which is less where the log is in memory.
+func (s *Server) snapshotBytes() int64 {
+	switch n := s.cfg.SnapshotBytes; {
+	case n == 0:
+		return -1
+	case s.opts.Memory:
+		return 0
+	default:
+		return n
+	}
+}
+
+// purgeInterval translates: for replication 0 means after every snapshot, and a negative
+// duration never, in the configuration it is the other way round.
+func purgeInterval(c *config.Config) time.Duration {
+	switch {
+	case c.PurgeIntervalMs < 0:
+		return 0
+	case c.PurgeIntervalMs == 0:
+		return -1
+	}
+	return time.Duration(c.PurgeIntervalMs) * time.Millisecond
 }
 
 // NodeCount is the number of znodes as ZooKeeper counts them.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/server/state"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,4 +82,71 @@ func newServer(t testing.TB, opts ...option) *testServer {
 		}
 	})
 	return &testServer{Server: s}
+}
+
+// A gate is a clock that can be stopped: while it is closed the log waits for the time of
+// its next entry, and so takes none. Everything else goes on.
+type gate struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	closed  bool
+	waiting bool
+}
+
+// withGate gives the server's log the gate.
+func withGate(g *gate) option {
+	g.changed.L = &g.mu
+	return func(s *setup) { s.options.Now = g.now }
+}
+
+func (g *gate) now() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.closed {
+		g.waiting = true
+		g.changed.Broadcast()
+		g.changed.Wait()
+	}
+	g.waiting = false
+	return time.Now()
+}
+
+// close stops the log, at the latest when the test ends it is opened again.
+func (g *gate) close(t testing.TB) {
+	t.Cleanup(g.open)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = false
+	g.changed.Broadcast()
+}
+
+// block closes the gate and returns when the log stands at it, so that all that is proposed
+// from now on gets into one entry.
+func (g *gate) block(t testing.TB, srv *testServer) {
+	t.Helper()
+	g.close(t)
+	if err := srv.propose(&state.Command{Kind: state.KindSync}); err != nil {
+		t.Fatal(err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for !g.waiting {
+		g.changed.Wait()
+	}
+}
+
+// eventually waits until f is true.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
 }

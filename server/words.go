@@ -42,18 +42,19 @@ type wordWriter struct{ c *conn }
 
 var errGone = errors.New("the client is gone")
 
-// Write queues b and waits while too much is queued.
+// Write queues b and, while too much is queued, writes it.
 func (w wordWriter) Write(b []byte) (int, error) {
-	w.c.mu.Lock()
-	w.c.out.queued = append(w.c.out.queued, b...)
-	much, dead := len(w.c.out.queued) > outSoftLimit, w.c.dead
-	w.c.mu.Unlock()
-	if dead {
+	c := w.c
+	c.mu.Lock()
+	if c.dead {
+		c.mu.Unlock()
 		return 0, errGone
 	}
+	c.out.queued = append(c.out.queued, b...)
+	much := len(c.out.queued) > outSoftLimit
+	c.mu.Unlock()
 	if much {
-		w.c.flush(true)
-		w.c.waitForRoom()
+		c.flush(true)
 	}
 	return len(b), nil
 }
@@ -73,7 +74,7 @@ func (w wordSource) Status() fourletter.Status {
 		Zxid:        w.s.zxid.Load(),
 		Nodes:       w.s.look(func(m *state.Machine) int64 { return int64(m.Tree().NodeCount()) }),
 		Connections: int64(w.s.connectionCount()),
-		Outstanding: w.s.outstanding(),
+		Outstanding: w.s.pendingRequests.Load(),
 	}
 }
 
@@ -113,11 +114,11 @@ func (w wordSource) Connections() iter.Seq[fourletter.Connection] {
 
 func (c *conn) describe() fourletter.Connection {
 	c.mu.Lock()
-	d := fourletter.Connection{Remote: c.remote, SessionID: c.session, TimeoutMs: c.timeoutMs, InterestOps: 1}
-	if c.stalled.Load() || c.session == 0 {
-		d.InterestOps = 0
+	d := fourletter.Connection{Remote: c.remote, SessionID: c.session, TimeoutMs: c.timeoutMs}
+	if c.session != 0 && !c.outFull() {
+		d.InterestOps = 1
 	}
-	if c.out.waiting() > 0 {
+	if c.out.busy() {
 		d.InterestOps |= 4
 	}
 	c.mu.Unlock()

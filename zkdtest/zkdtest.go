@@ -2,10 +2,9 @@ package zkdtest
 
 import (
 	"context"
-	"io"
+	"errors"
 	"log/slog"
 	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -54,7 +53,7 @@ type Server struct {
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s := &Server{t: t, stores: replication.NewMemoryStores()}
-	s.opts.logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	s.opts.logger = slog.New(slog.DiscardHandler)
 	for _, o := range opts {
 		o(&s.opts)
 	}
@@ -78,21 +77,38 @@ func (s *Server) start(port string) {
 	if err != nil {
 		s.t.Fatalf("zkdtest: configuration: %v", err)
 	}
-	srv, err := server.New(server.Options{
-		Config: cfg, Memory: true, Stores: s.stores, Logger: s.opts.logger,
-	})
+	srv, err := s.serve(cfg)
 	if err != nil {
-		s.t.Fatalf("zkdtest: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
-	defer cancel()
-	if _, err := srv.Start(ctx); err != nil {
 		s.t.Fatalf("zkdtest: start: %v", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.srv = srv
 	s.addr = srv.Addrs()[0].String()
+}
+
+// serve returns a node that serves. The port of a node that was stopped may be taken for a
+// moment: a client that tries to reconnect can be given it as its own port.
+func (s *Server) serve(cfg *config.Config) (*server.Server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	for {
+		srv, err := server.New(server.Options{
+			Config: cfg, Memory: true, Stores: s.stores, Logger: s.opts.logger,
+		})
+		if err != nil {
+			return nil, err
+		}
+		_, err = srv.Start(ctx)
+		var busy *server.BusyError
+		switch {
+		case err == nil:
+			return srv, nil
+		case !errors.As(err, &busy) || ctx.Err() != nil:
+			return nil, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // Addr is the address for clients, host:port. It stays the same over a restart.
@@ -102,7 +118,7 @@ func (s *Server) Addr() string {
 	return s.addr
 }
 
-// Stop ends the node; its connections are cut and its data kept. Stopping a stopped node
+// Stop ends the node; its connections are closed and its data kept. Stopping a stopped node
 // does nothing.
 func (s *Server) Stop() {
 	s.mu.Lock()
@@ -124,9 +140,6 @@ func (s *Server) Restart() {
 	s.Stop()
 	_, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {
-		s.t.Fatalf("zkdtest: %v", err)
-	}
-	if _, err := strconv.Atoi(port); err != nil {
 		s.t.Fatalf("zkdtest: %v", err)
 	}
 	s.start(port)

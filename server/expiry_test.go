@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/wire"
+)
+
+// quick makes sessions expire within a fraction of a second.
+func quick() option {
+	return func(s *setup) {
+		set("tickTime", "20")(s)
+		set("minSessionTimeout", "40")(s)
+		set("maxSessionTimeout", "60000")(s)
+	}
+}
+
+func TestSilentSessionExpiresWithItsEphemerals(t *testing.T) {
+	srv := startServer(t, quick())
+	watcher, c := open(t, srv.addr, 30_000), open(t, srv.addr, 300)
+	c.call(wire.OpCreate, createBody("/e1", nil, ephemeral), wire.OK)
+	c.call(wire.OpCreate, createBody("/e2", nil, ephemeral), wire.OK)
+	watcher.call(wire.OpExists, readBody("/e1", true), wire.OK)
+	watcher.call(wire.OpExists, readBody("/e2", true), wire.OK)
+	c.expectClosed()
+	first := watcher.expectEvent(wire.EventNodeDeleted, "/e1")
+	second := watcher.expectEvent(wire.EventNodeDeleted, "/e2")
+	if first.Zxid != second.Zxid {
+		t.Errorf("deleted at 0x%x and 0x%x", first.Zxid, second.Zxid)
+	}
+	dial(t, srv.addr).refused(c.reconnect())
+	if n := srv.stats.SessionsExpired.Value(0); n != 1 {
+		t.Errorf("stale_sessions_expired is %d", n)
+	}
+}
+
+func TestSessionWithoutAConnectionExpires(t *testing.T) {
+	srv := startServer(t, quick())
+	watcher, c := open(t, srv.addr, 30_000), open(t, srv.addr, 300)
+	c.call(wire.OpCreate, createBody("/e", nil, ephemeral), wire.OK)
+	watcher.call(wire.OpExists, readBody("/e", true), wire.OK)
+	_ = c.nc.Close()
+	watcher.expectEvent(wire.EventNodeDeleted, "/e")
+}
+
+// until calls f again and again for as long as an unheard session of c's timeout needs to
+// expire twice.
+func until(srv *testServer, c *rawClient, f func()) {
+	end := srv.nowNs() + 2*(int64(c.timeout)*1e6+srv.expiry.tickNs)
+	for srv.nowNs() < end {
+		f()
+	}
+}
+
+func TestPingingSessionNeverExpires(t *testing.T) {
+	srv := startServer(t, quick())
+	c := open(t, srv.addr, 300)
+	until(srv, c, func() { c.ping() })
+}
+
+// The C client sends no ping while it waits for an answer.
+func TestSessionThatWaitsForTheLogNeverExpires(t *testing.T) {
+	var g gate
+	srv := startServer(t, withGate(&g), set("tickTime", "60000"), set("minSessionTimeout", "1000"))
+	silent, waiting := open(t, srv.addr, 1000), open(t, srv.addr, 1000)
+	g.block(t, srv)
+	waiting.write(
+		request(1, wire.OpCreate, createBody("/e", nil, ephemeral)),
+		request(2, wire.OpExists, readBody("/e", false)),
+		request(3, wire.OpSync, pathBody("/")),
+	)
+	waiting.ping()
+	now := srv.nowNs()
+	for range 10 { // minutes
+		srv.expiry.look(now, now+srv.expiry.tickNs)
+		now += srv.expiry.tickNs
+	}
+	g.open()
+	silent.expectClosed()
+	waiting.expect(1, wire.OK)
+	waiting.expect(2, wire.OK)
+	waiting.expect(3, wire.OK)
+	waiting.ping()
+}
+
+func TestExpireSessionReturnsWhenAllIsGone(t *testing.T) {
+	srv := startServer(t)
+	c, other := open(t, srv.addr, 10_000), open(t, srv.addr, 10_000)
+	c.call(wire.OpCreate, createBody("/e", nil, ephemeral), wire.OK)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := srv.ExpireSession(ctx, c.session); err != nil {
+		t.Fatal(err)
+	}
+	other.call(wire.OpExists, readBody("/e", false), wire.NoNode)
+	c.expectClosed()
+	dial(t, srv.addr).refused(c.reconnect())
+	if err := srv.ExpireSession(ctx, c.session); err != nil {
+		t.Errorf("a session that is over: %v", err)
+	}
+}
+
+func TestSessionCanBeExpiredAsSoonAsItsClientKnowsIt(t *testing.T) {
+	srv := startServer(t)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for range 100 {
+		c := open(t, srv.addr, 10_000)
+		if err := srv.ExpireSession(ctx, c.session); err != nil {
+			t.Fatal(err)
+		}
+		c.expectClosed()
+	}
+}
+
+func TestExpireSessionEndsWithItsContextAndWithTheServer(t *testing.T) {
+	var g gate
+	srv := startServer(t, withGate(&g), set("zkd.drainTimeoutMs", "0"))
+	c := open(t, srv.addr, 10_000)
+	g.close(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := srv.ExpireSession(ctx, c.session); err == nil {
+		t.Error("it returned before the session was gone")
+	}
+	result := make(chan error)
+	go func() { result <- srv.ExpireSession(context.Background(), c.session) }()
+	go func() { _ = srv.Close() }()
+	if err := <-result; err == nil {
+		t.Error("it returned nil from a closed server")
+	}
+	g.open()
+}
+
+// An expiry names the connection that was silent: whoever has come back meanwhile lives.
+func TestExpiryOfAnOldConnectionDoesNotHitTheNewOne(t *testing.T) {
+	var g gate
+	srv := startServer(t, withGate(&g))
+	old := open(t, srv.addr, 10_000)
+	g.block(t, srv)
+	c := dial(t, srv.addr)
+	c.write(frame(old.reconnect().Append(nil)))
+	eventually(t, "the attach", func() bool { return srv.stats.ConnectionRevalidations.Value(0) == 1 })
+	due := srv.expiry.due(srv.nowNs() + 1e12)
+	if len(due) != 1 {
+		t.Fatalf("%d sessions are due", len(due))
+	}
+	g.open()
+	c.frame()
+	if err := srv.propose(&due[0]); err != nil {
+		t.Fatal(err)
+	}
+	c.call(wire.OpSync, pathBody("/"), wire.OK)
+	c.ping()
+}
+
+// After a pause of the process, nothing has been read from sockets yet: silence proves
+// nothing, also for sessions whose connections were last heard of long ago.
+func TestSessionsGetTheirFullTimeoutAfterAStandstill(t *testing.T) {
+	srv := startServer(t, set("tickTime", "60000"), set("minSessionTimeout", "1000"), set("maxSessionTimeout", "60000"))
+	c := open(t, srv.addr, 1000)
+	now := srv.nowNs() + int64(10*time.Minute) // c was last heard of ten minutes ago
+	srv.expiry.look(now-2*srv.expiry.tickNs, now)
+	srv.expiry.look(now, now+int64(time.Second)/2)
+	c.call(wire.OpSync, pathBody("/"), wire.OK)
+	c.ping()
+	srv.expiry.look(now, now+int64(time.Minute))
+	srv.expiry.look(now+int64(time.Minute), now+2*int64(time.Minute))
+	c.expectClosed()
+}
+
+// A session that was made slowly, for the log stood still, has its full timeout from the
+// moment it was made.
+func TestTimeoutBeginsWhenTheSessionIsMade(t *testing.T) {
+	srv := startServer(t, set("tickTime", "60000"), set("minSessionTimeout", "1000")) // its own loop sleeps
+	c := open(t, srv.addr, 2000)
+	conn := srv.connOf(c.session)
+	conn.lastSeen.Store(srv.nowNs() - int64(time.Hour))
+	now := srv.nowNs()
+	srv.expiry.collect(now)
+	if due := srv.expiry.due(now + 1e9); len(due) != 0 {
+		t.Errorf("due: %v", due)
+	}
+}
+
+func TestBucketsOfDump(t *testing.T) {
+	srv := startServer(t)
+	a, b := open(t, srv.addr, 10_000), open(t, srv.addr, 40_000)
+	buckets := srv.expiry.buckets()
+	if len(buckets) != 2 || buckets[0].IDs[0] != a.session || buckets[1].IDs[0] != b.session {
+		t.Fatalf("%+v", buckets)
+	}
+	left := time.Until(buckets[0].Expires)
+	if left < 8*time.Second || left > 10*time.Second+2*2*time.Second {
+		t.Errorf("expires in %v", left)
+	}
+}

@@ -11,11 +11,10 @@ import (
 // benchRig is a machine with 10,000 nodes of 100 bytes under /bench, and the next request
 // number of a session.
 type benchRig struct {
-	m   *Machine
-	h   BatchHeader
-	c   Command
-	r   Result
-	dec BatchDecoder
+	m *Machine
+	h BatchHeader
+	c Command
+	r Result
 }
 
 func newBenchRig(tb testing.TB) *benchRig {

@@ -246,17 +246,9 @@ func tryOpen(t *testing.T, addr string) (*rawConn, error) {
 func TestAbuseManySessions(t *testing.T) {
 	forEachServer(t, settings{}, func(t *testing.T, s *server) {
 		b := standBy(t, s)
-		var conns []*rawConn
 		for range 1000 {
-			conns = append(conns, openSession(t, s.addr, 2000))
-		}
-		for _, c := range conns {
-			c.send(opCreate, createBody("/many-", nil, 3))
-		}
-		for _, c := range conns {
-			if r, err := c.readReply(); err != nil || r.err != 0 {
-				t.Fatalf("create: %+v, %v", r, err)
-			}
+			c := openSession(t, s.addr, 2000)
+			c.must(opCreate, createBody("/many-", nil, 3))
 			_ = c.conn.Close()
 		}
 		observer := openSession(t, s.addr, 20000)

@@ -150,6 +150,13 @@ func (c *conn) establish(cmd *state.Command, r *state.Result) {
 		return
 	}
 	c.session, c.epoch, c.timeoutMs = cmd.Session, r.Epoch, r.TimeoutMs
+	// cons shows a new session as an operation with number 0, and a resumed one as none.
+	op := wire.OpNotification
+	if cmd.Kind == state.KindCreateSession {
+		op = wire.OpCreateSession
+	}
+	now := c.s.nowNs()
+	c.stats.Responded(op, 0, r.Zxid, now, now-c.lastSeen.Load())
 	if !c.dead {
 		c.appendConnectResponse(&wire.ConnectResponse{
 			TimeoutMs: r.TimeoutMs, SessionID: cmd.Session, Password: cmd.Password[:],

@@ -99,34 +99,31 @@ func TestReadBeforePipelinedCloseSessionSeesItsEphemerals(t *testing.T) {
 // A write that comes when the one before has been applied, but the read between them has
 // been left to a flusher, which is not there yet.
 func TestReadThatIsLeftToAFlusherDoesNotSeeALaterWrite(t *testing.T) {
-	srv := startServer(t)
+	var g gate
+	srv := startServer(t, withGate(&g))
 	c := open(t, srv.addr, 10_000)
 	c.call(wire.OpCreate, createBody("/n", nil, persistent), wire.OK)
 	conn := srv.connOf(c.session)
-	var release func()
-	eventually(t, "no flusher has it", func() bool {
-		conn.mu.Lock()
-		defer conn.mu.Unlock()
-		if conn.inFlusher {
-			return false
+	holds := func(f func() bool) func() bool {
+		return func() bool {
+			conn.mu.Lock()
+			defer conn.mu.Unlock()
+			return f()
 		}
+	}
+	eventually(t, "no flusher has it", holds(func() bool {
+		free := !conn.inFlusher
 		conn.inFlusher = true // as if it were queued
-		release = conn.afterApply
-		return true
-	})
+		return free
+	}))
+	g.block(t, srv)
 	c.write(request(1, wire.OpSetData, setBody("/n", "old")), request(2, wire.OpGetData, readBody("/n", false)))
-	eventually(t, "the read is left", func() bool {
-		conn.mu.Lock()
-		defer conn.mu.Unlock()
-		return conn.needDrain
-	})
+	c.ping()
+	g.open()
+	eventually(t, "the read is left", holds(func() bool { return conn.needDrain }))
 	c.write(request(3, wire.OpSetData, setBody("/n", "new")))
-	eventually(t, "the second write is applied", func() bool {
-		conn.mu.Lock()
-		defer conn.mu.Unlock()
-		return conn.writes == 3 && conn.pending.writes == 0
-	})
-	release()
+	eventually(t, "the second write is applied", holds(func() bool { return conn.writes == 3 && conn.pending.writes == 0 }))
+	conn.afterApply()
 	c.expect(1, wire.OK)
 	if got, _ := dataOf(t, c.expect(2, wire.OK)); got != "old" {
 		t.Errorf("read %q", got)

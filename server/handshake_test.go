@@ -322,3 +322,27 @@ func TestSessionOfAVanishedClientIsBoundToNobody(t *testing.T) {
 		t.Errorf("%d sessions are bound, want that of the living client", n)
 	}
 }
+
+// The same, when the log answers after the connection has died and before it is forgotten.
+func TestSessionOfADyingConnectionIsForgottenWithIt(t *testing.T) {
+	srv := startServer(t)
+	dial(t, srv.addr)
+	eventually(t, "the connection", func() bool { return srv.connectionCount() == 1 })
+	dying := srv.connections()[0]
+	dying.mu.Lock()
+	dying.dead = true // its reader does not know yet
+	dying.mu.Unlock()
+	create := state.Command{
+		Kind: state.KindCreateSession, Session: srv.drawSessionID(), TimeoutMs: 10_000,
+		Origin: session.Origin{Boot: srv.boot, Conn: dying.number},
+	}
+	if err := srv.propose(&create); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the session", func() bool { return srv.SessionCount() == 1 })
+	dying.abort()
+	eventually(t, "the connection is forgotten", func() bool { return srv.connectionCount() == 0 })
+	if n := len(srv.boundSessions(nil)); n != 0 {
+		t.Error("the session is bound to a connection that is gone")
+	}
+}

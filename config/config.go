@@ -133,9 +133,8 @@ type Config struct {
 	// MaxConnWatches (zkd.maxConnWatches): watches of one connection; 0: unlimited. Default
 	// 1,000,000, some 100 MB of memory. Too small breaks clients that watch large trees.
 	MaxConnWatches int
-	// MaxMultiOps (zkd.maxMultiOps): operations in one multi. Default 100,000, more than the
-	// default frame can hold. Too large with a raised JuteMaxBuffer: every other client waits
-	// while one multi is applied.
+	// MaxMultiOps (zkd.maxMultiOps): operations in one multi. Default 65,536, which is also
+	// the most: every other client waits while one multi is applied.
 	MaxMultiOps int
 	// Throttle bounds how fast sessions are made.
 	Throttle ConnectionThrottle

@@ -7,7 +7,7 @@ func authKeys() []Key {
 		yesNo("skipACL", "no", func(c *Config) *bool { return &c.SkipACL },
 			"yes: no permission is checked."),
 		boolean("enableEagerACLCheck", "false", func(c *Config) *bool { return &c.EnableEagerACLCheck },
-			"Writes are also checked by the server that receives them."),
+			"Writes are also checked by the server that receives them; on a single node nobody else checks.").kept(),
 		family("authProvider.N", KindClass, "", "Authentication provider; N is any word.", addAuthProvider).required(),
 		boolean("DigestAuthenticationProvider.enabled", "true", func(c *Config) *bool { return &c.Auth.DigestEnabled },
 			"The scheme digest exists."),

@@ -151,10 +151,10 @@ func zkdKeys() []Key {
 			"Requests that one connection may have under way; beyond it, it is not read."),
 		integer("zkd.maxConnWatches", "1000000", 0, anyInt, func(c *Config) *int { return &c.MaxConnWatches },
 			"Watches of one connection; 0: unlimited."),
-		integer("zkd.maxMultiOps", "100000", 1, anyInt, func(c *Config) *int { return &c.MaxMultiOps },
+		integer("zkd.maxMultiOps", "65536", 1, 65536, func(c *Config) *int { return &c.MaxMultiOps },
 			"Operations in one multi."),
 		Key{
-			Name: "zkd.advertisedAddress", Kind: KindAddress, Allowed: "host or host:port", Status: Honoured,
+			Name: "zkd.advertisedAddress", Kind: KindAddress, Allowed: "host or host:port", Status: Kept,
 			Doc: "Where clients reach this server, as shown in /zookeeper/config; the server line without it.",
 			set: setAdvertised,
 		}.required(),

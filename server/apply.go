@@ -4,6 +4,7 @@ import (
 	"github.com/zkd-project/zkd/server/acl"
 	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/stats"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/wire"
 )
@@ -18,6 +19,7 @@ func (s *Server) Applied(cmd *state.Command, r *state.Result) {
 	for i := range r.Events {
 		s.fire(&r.Events[i])
 	}
+	s.noteQuota(r.OverQuota)
 	if r.Zxid != s.lastApplied {
 		s.lastApplied = r.Zxid
 		s.digests.note(s.node.Machine())
@@ -79,6 +81,10 @@ func (s *Server) Restored() {
 // fire tells everybody who watches.
 func (s *Server) fire(e *state.Event) {
 	s.deliveries = s.watches.Fire(watch.Event{Type: e.Type, Path: e.Path}, s.deliveries[:0])
+	if len(s.deliveries) == 0 {
+		return
+	}
+	s.countWatchers()
 	var frame []byte
 	var shown watch.Delivery
 	for i := range s.deliveries {
@@ -99,6 +105,24 @@ func (s *Server) fire(e *state.Event) {
 			s.eventBuf, shown = frame, *d
 		}
 		c.sendEvent(frame)
+	}
+}
+
+// countWatchers notes how many watchers each event of a change had.
+func (s *Server) countWatchers() {
+	var n [wire.EventNodeChildrenChanged + 1]int64
+	for i := range s.deliveries {
+		n[s.deliveries[i].Type]++
+	}
+	for t, h := range [...]*stats.Histogram{
+		wire.EventNodeCreated:         s.stats.WatchCreated,
+		wire.EventNodeDeleted:         s.stats.WatchDeleted,
+		wire.EventNodeDataChanged:     s.stats.WatchChanged,
+		wire.EventNodeChildrenChanged: s.stats.WatchChildren,
+	} {
+		if n[t] > 0 {
+			h.Record(n[t])
+		}
 	}
 }
 

@@ -72,6 +72,7 @@ type Server struct {
 	zxid          atomic.Int64 // of the last batch whose replies and events are queued
 	traceMask     atomic.Int64
 	digests       digestLog
+	overQuota     chan string // paths of quotas that were exceeded
 
 	pendingBytes    atomic.Int64 // of the requests under way on all connections
 	pendingRequests atomic.Int64 // their number
@@ -110,7 +111,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		cfg: o.Config, opts: o, log: o.Logger, now: o.Now, start: time.Now(),
-		registry: newRegistry(), watches: watch.New(),
+		registry: newRegistry(), watches: watch.New(), overQuota: make(chan string, 64),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -179,6 +180,7 @@ func (s *Server) startUp(ctx context.Context) (Info, error) {
 	s.zxid.Store(s.machineZxid())
 	s.goLoop(func() { s.expiry.run(s.lifetime) })
 	s.goLoop(func() { s.reap(s.lifetime) })
+	s.goLoop(func() { s.logQuotas(s.lifetime) })
 	if !s.phase.CompareAndSwap(phaseNew, phaseServing) {
 		return Info{}, s.fatalErr
 	}

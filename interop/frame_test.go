@@ -320,16 +320,6 @@ func (c *rawConn) readReply() (reply, error) {
 	return r, in.err
 }
 
-// send sends a request with the next xid and returns that.
-func (c *rawConn) send(op int32, b body) int32 {
-	c.t.Helper()
-	c.xid++
-	if err := c.sendFrame(append(body{}.i32(c.xid).i32(op), b...)); err != nil {
-		c.t.Fatalf("send: %v", err)
-	}
-	return c.xid
-}
-
 // call sends a request and returns its reply; events on the way are dropped.
 func (c *rawConn) call(op int32, b body) reply {
 	c.t.Helper()

@@ -1,0 +1,151 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/wire"
+)
+
+// A Tracer is told what a client does: for logs, metrics and spans. Its methods are called from
+// many goroutines and hold up the call or the connection that they are about, so they must
+// return soon, and must not call the client.
+type Tracer interface {
+	// OpStart is called when an operation begins. The context that it returns is used for the
+	// operation and handed to OpEnd.
+	OpStart(ctx context.Context, op OpInfo) context.Context
+	// OpEnd is called when the operation is over.
+	OpEnd(ctx context.Context, op OpInfo, outcome OpOutcome)
+	// Connection is called when something happens to the connection.
+	Connection(ev ConnEvent)
+}
+
+// OpInfo says what an operation is.
+type OpInfo struct {
+	Op    wire.OpCode // its String is ZooKeeper's name
+	Path  string
+	Bytes int // of the request frame
+}
+
+// OpOutcome says how an operation ended.
+type OpOutcome struct {
+	Err      error
+	Took     time.Duration
+	Attempts int // how often it was sent, or waited to be
+	Bytes    int // of the reply's body
+	Zxid     int64
+}
+
+// ConnEventKind says what happened to the connection.
+type ConnEventKind int
+
+// The kinds of a ConnEvent.
+const (
+	ConnAttempt     ConnEventKind = iota // an address is dialled
+	ConnFailed                           // it was not to be had
+	ConnEstablished                      // it is authenticated, and the watches are set
+	ConnLost                             // it has ended
+	ConnRewatched                        // watches were set again
+)
+
+// String returns the name of the kind.
+func (k ConnEventKind) String() string {
+	return [...]string{"attempt", "failed", "established", "lost", "rewatched"}[k]
+}
+
+// A ConnEvent is something that happened to the connection.
+type ConnEvent struct {
+	Kind      ConnEventKind
+	Server    string
+	SessionID int64 // ConnEstablished
+	ReadOnly  bool  // ConnEstablished
+	Watches   int   // ConnRewatched: how many paths
+	Frames    int   // ConnRewatched: in how many frames
+	Err       error // ConnFailed, ConnLost
+}
+
+func (k *core) trace(ev ConnEvent) {
+	switch ev.Kind {
+	case ConnFailed:
+		k.counts.failures.Add(1)
+	case ConnEstablished:
+		k.counts.connections.Add(1)
+	}
+	if k.cfg.tracer != nil {
+		k.cfg.tracer.Connection(ev)
+	}
+}
+
+// counters are what Stats shows beside what the core knows anyway.
+type counters struct {
+	connections, failures, retries atomic.Int64
+}
+
+// Stats is a look at a client, for metrics.
+type Stats struct {
+	State            State
+	InFlightBytes    int   // frames without a reply, sent or not
+	InFlightRequests int   // their number
+	Waiting          int   // callers that wait for room
+	Watches          int   // of GetW, ExistsW, ChildrenW that have not ended
+	Subscriptions    int   // that are not closed
+	Background       int   // deletions that are not known to be done
+	Connections      int64 // established so far
+	Failures         int64 // attempts to connect that failed
+	Retries          int64 // requests that were sent again
+}
+
+// Stats looks at the client. It walks over all watched paths: not for every request.
+func (c *Client) Stats() Stats {
+	k := c.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := Stats{
+		State: k.state, InFlightBytes: k.budget.bytes, InFlightRequests: k.budget.requests,
+		Waiting: len(k.budget.waiters), Background: k.background,
+		Connections: k.counts.connections.Load(), Failures: k.counts.failures.Load(), Retries: k.counts.retries.Load(),
+	}
+	for _, e := range k.watches.entries {
+		for _, list := range e.oneShot {
+			s.Watches += len(list)
+		}
+		s.Subscriptions += len(e.persistent) + len(e.recursive)
+	}
+	return s
+}
+
+// SlogTracer logs to l: changes of the connection at Info (attempts at Debug), operations at
+// Debug.
+func SlogTracer(l *slog.Logger) Tracer { return slogTracer{l} }
+
+type slogTracer struct{ l *slog.Logger }
+
+func (t slogTracer) OpStart(ctx context.Context, _ OpInfo) context.Context { return ctx }
+
+func (t slogTracer) OpEnd(ctx context.Context, op OpInfo, o OpOutcome) {
+	if !t.l.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	t.l.LogAttrs(ctx, slog.LevelDebug, "zookeeper operation", slog.String("op", op.Op.String()),
+		slog.String("path", op.Path), slog.Duration("took", o.Took), slog.Int("attempts", o.Attempts),
+		slog.Any("error", o.Err))
+}
+
+func (t slogTracer) Connection(ev ConnEvent) {
+	level := slog.LevelInfo
+	if ev.Kind == ConnAttempt {
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{slog.String("what", ev.Kind.String()), slog.String("server", ev.Server)}
+	switch {
+	case ev.Kind == ConnEstablished:
+		attrs = append(attrs, slog.Uint64("session", uint64(ev.SessionID)), slog.Bool("readOnly", ev.ReadOnly))
+	case ev.Kind == ConnRewatched:
+		attrs = append(attrs, slog.Int("watches", ev.Watches), slog.Int("frames", ev.Frames))
+	case ev.Err != nil:
+		attrs = append(attrs, slog.Any("error", ev.Err))
+	}
+	t.l.LogAttrs(context.Background(), level, "zookeeper connection", attrs...)
+}

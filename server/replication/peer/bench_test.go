@@ -180,3 +180,30 @@ func BenchmarkStream(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWritesAtOnce is 64 writers at the leader: what the courier costs under load.
+func BenchmarkWritesAtOnce(b *testing.B) {
+	run := func(b *testing.B, s setup) {
+		r := newRig(b, s, nil)
+		leader := r.leader()
+		var writers sync.WaitGroup
+		work := make(chan struct{})
+		for range 64 {
+			writers.Go(func() {
+				for range work {
+					if err := leader.r().Apply([]byte("x"), patience).Error(); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			work <- struct{}{}
+		}
+		close(work)
+		writers.Wait()
+	}
+	b.Run("courier", func(b *testing.B) { run(b, setup{}) })
+	b.Run("without", func(b *testing.B) { run(b, setup{noAdvance: true}) })
+}

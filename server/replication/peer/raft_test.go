@@ -285,6 +285,17 @@ func TestRaftUnderAnotherIdentityIsRefused(t *testing.T) {
 	})
 }
 
+// In raft's fast path a heartbeat of a newer term can have a leader stamp entries with a term
+// that it does not lead in.
+func TestHeartbeatsGoThroughRaftsMainLoop(t *testing.T) {
+	play(t, 2, nil, func(t *testing.T, s *script) {
+		s.all[1].SetHeartbeatHandler(func(raft.RPC) { t.Error("the fast path was taken") })
+		sent := s.raftSends(2, &raft.AppendEntriesRequest{Term: 4})
+		require.Empty(t, s.accept(2).Entries)
+		require.True(t, s.finish(sent).Success)
+	})
+}
+
 func TestAddressesOfRaftAreConstantIDs(t *testing.T) {
 	onBothNetworks(t, setup{noStart: true, nodes: 1}, func(t *testing.T, r *rig) {
 		a := r.members[0].t

@@ -263,7 +263,8 @@ func (t *Transport) RequestPreVote(id raft.ServerID, _ raft.ServerAddress, args 
 
 // TimeoutNow implements raft.Transport. Sent to this member itself it makes raft here stand
 // for election at once: what a follower does that knows its leader dead, and a lone voter
-// at its start.
+// at its start. raft obeys in any state, so look at the state again just before: it would
+// depose this member, or a leader that has been elected meanwhile.
 func (t *Transport) TimeoutNow(id raft.ServerID, _ raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
 	if id == t.o.ID {
 		return t.timeoutSelf(args)

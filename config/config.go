@@ -63,7 +63,7 @@ type Config struct {
 	// log is long, and so is a restart.
 	SnapCount int
 	// SnapshotBytes (zkd.snapshotBytes, else snapSizeLimitInKb): bytes of log after which a
-	// snapshot is taken; 0: SnapCount alone decides. Default 256 MiB. Too small and too
+	// snapshot is taken; 0: SnapCount alone decides. Default 128 MiB. Too small and too
 	// large as SnapCount; the disk must hold it several times over.
 	SnapshotBytes int64
 	// SnapRetainCount (autopurge.snapRetainCount): snapshots kept when purging, with the log
@@ -124,7 +124,7 @@ type Config struct {
 	// that list large nodes; too large times many slow clients is the server's memory.
 	MaxConnQueueBytes int64
 	// MaxTotalBufferBytes (zkd.maxTotalBufferBytes): bytes of requests under way of all
-	// connections; beyond it none is read until some are answered. Default 256 MiB. Too
+	// connections; beyond it none is read until some are answered. Default 128 MiB. Too
 	// small slows everybody; too large lets clients use up the memory.
 	MaxTotalBufferBytes int64
 	// MaxConnRequests (zkd.maxConnRequests): requests that one connection may have under

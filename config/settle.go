@@ -46,7 +46,7 @@ func (b *builder) settleLimits() {
 	c.JuteMaxBufferExtra = int(b.number("jute.maxbuffer.extrasize", 0, anyInt, int64(c.JuteMaxBuffer)))
 	b.settleBuffers()
 
-	const defaultSnapshotBytes = 256 << 20
+	const defaultSnapshotBytes = 128 << 20
 	bySize := int64(defaultSnapshotBytes)
 	if kib := b.number("snapSizeLimitInKb", -1, math.MaxInt64/1024, -2); kib >= -1 {
 		bySize = max(kib, 0) * 1024

@@ -93,7 +93,7 @@ func TestLimitsFollowOneAnother(t *testing.T) {
 		lines []string
 		want  int64
 	}{
-		{nil, 256 << 20},
+		{nil, 128 << 20},
 		{[]string{"snapSizeLimitInKb=4194304"}, 4 << 30},
 		{[]string{"snapSizeLimitInKb=4194304", "zkd.snapshotBytes=1000"}, 1000},
 		{[]string{"snapSizeLimitInKb=-1", "snapCount=1000"}, 0},

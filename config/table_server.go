@@ -136,7 +136,7 @@ func zkdKeys() []Key {
 		enum("zkd.logFormat", "text", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat },
 			"How log lines look."),
 		later("zkd.snapshotBytes", KindInt, "0 or more", "",
-			"Bytes of log after which a snapshot is taken; 0: snapCount alone decides. 268435456 without it and without snapSizeLimitInKb."),
+			"Bytes of log after which a snapshot is taken; 0: snapCount alone decides. 134217728 without it and without snapSizeLimitInKb."),
 		integer("zkd.handshakeTimeoutMs", "10000", 1, anyInt, func(c *Config) *int { return &c.HandshakeTimeoutMs },
 			"Milliseconds after which a connection without a session is closed.").alias("nio.sessionlessCnxnTimeout"),
 		integer("zkd.drainTimeoutMs", "5000", 0, anyInt, func(c *Config) *int { return &c.DrainTimeoutMs },

@@ -52,6 +52,7 @@ var (
 	errSilent         = errors.New("nothing was heard for two thirds of the session timeout")
 	errWatchRefused   = errors.New("the server refused a watch that others relied on; all are set again")
 	errUnknownOp      = errors.New("the server does not know an operation, and closes the connection after saying so")
+	errSessionOver    = errors.New("the server says that the session is over or elsewhere")
 	errSeparated      = errors.New("the connection ended between a sync and the read that goes with it")
 	errMoving         = errors.New("moving to another server")
 )
@@ -253,15 +254,7 @@ func (c *conn) reply(h *wire.ReplyHeader, d *wire.Decoder) error {
 	if r.auth != nil && h.Err == wire.OK {
 		k.remember(r.auth)
 	}
-	if h.Err == wire.OK {
-		k.acquit(c.server, r.op)
-	}
-	if h.Err == wire.Unimplemented && lackOf(r.op) != 0 {
-		// The server is about to hang up. Nothing more must go there: what was sent in its
-		// place would be lost with the connection.
-		k.lacksOp(c.server, r.op)
-		c.fail(errUnknownOp)
-	}
+	c.conclude(r.op, h.Err)
 	if c.draining && c.pending.n == 0 && c.auths.n == 0 {
 		c.fail(errMoving)
 	}
@@ -284,6 +277,21 @@ func (c *conn) reply(h *wire.ReplyHeader, d *wire.Decoder) error {
 		r.release()
 	}
 	return nil
+}
+
+// conclude draws conclusions from the code of a reply. Called with core.mu held.
+func (c *conn) conclude(op wire.OpCode, code wire.Code) {
+	switch {
+	case code == wire.OK:
+		c.k.acquit(c.server, op)
+	case code == wire.Unimplemented && lackOf(op) != 0:
+		// The server is about to hang up. Nothing more must go there: what was sent in its
+		// place would be lost with the connection.
+		c.k.lacksOp(c.server, op)
+		c.fail(errUnknownOp)
+	case code == wire.SessionExpired, code == wire.UnknownSession, code == wire.SessionMoved:
+		c.fail(errSessionOver) // reconnecting finds out what has become of it
+	}
 }
 
 // match finds the request of a reply. Replies come in the order of the requests; whatever else
@@ -312,9 +320,7 @@ func (c *conn) seen(h *wire.ReplyHeader, op wire.OpCode, sent instant) {
 	if h.Zxid > c.k.lastZxid {
 		c.k.lastZxid = h.Zxid
 	}
-	// ZooKeeper answers auth and sasl, and what it refuses for want of them, without touching
-	// the session; the same goes for an unknown opcode.
-	if op == wire.OpAuth || op == wire.OpSASL || h.Err == wire.SessionClosedRequireSASLAuth || h.Err == wire.Unimplemented {
+	if !touches(op, h.Err) {
 		return
 	}
 	if sent.mono > c.answered.mono {
@@ -323,6 +329,16 @@ func (c *conn) seen(h *wire.ReplyHeader, op wire.OpCode, sent instant) {
 	if c.adopted && c.k.session.Err() == nil {
 		c.k.session.renew(sent, c.timeout, c.k.margin(c.timeout))
 	}
+}
+
+// touches says whether a reply proves that the server has renewed the session. ZooKeeper answers
+// auth and sasl, what it refuses for want of them, and unknown opcodes without touching it.
+func touches(op wire.OpCode, code wire.Code) bool {
+	switch code {
+	case wire.SessionExpired, wire.UnknownSession, wire.SessionMoved, wire.SessionClosedRequireSASLAuth, wire.Unimplemented:
+		return false
+	}
+	return op != wire.OpAuth && op != wire.OpSASL
 }
 
 // hand gives a completed request back to its caller, unless the caller has gone.

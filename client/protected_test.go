@@ -152,6 +152,38 @@ func TestProtectedCreateMakesExactlyOneNode(t *testing.T) {
 	}
 }
 
+// After the reconnect the client meets a follower that lags: it shows the node only after a sync.
+func TestProtectedCreateFindsItsNodeOnALaggingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParent()
+		conns := 0
+		f := newFake(t, script(func(c *fakeConn) {
+			conns++
+			first, synced := conns == 1, false
+			c.accept()
+			c.serve(func(r fakeRequest) bool {
+				switch {
+				case r.Op == wire.OpSync:
+					synced = true
+				case !first && !synced && r.Op == wire.OpGetChildren2:
+					return false // an empty list
+				}
+				code, body, ok := p.apply(r)
+				if first && r.Op == wire.OpCreate2 {
+					panic(errEnded)
+				}
+				if ok {
+					c.reply(r, code, body...)
+				}
+				return ok
+			})
+		}))
+		_, _, err := f.client().ProtectedCreate(testContext(t), "/l/n-", nil, ModeEphemeralSequential, nil)
+		require.NoError(t, err)
+		require.Equal(t, 1, p.made)
+	})
+}
+
 func TestProtectedCreateStartsAgainInANewSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParent()

@@ -411,3 +411,31 @@ func TestServerThatStopsReadingIsLeft(t *testing.T) {
 		require.Equal(t, 2, f.dials())
 	})
 }
+
+// A server that says "expired" in a reply, instead of hanging up, is asked again at once, and
+// what it said does not count as a sign of life.
+func TestReplyThatSaysExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, server(func(c *fakeConn, r fakeRequest) bool {
+			if r.Op == wire.OpSetData {
+				c.reply(r, wire.SessionExpired)
+				return true
+			}
+			return false
+		}), script(refused), script(func(c *fakeConn) {
+			c.hello()
+			c.welcome(0x78, 10000)
+			c.serve(nil)
+		}))
+		c := f.client()
+		old, deadline := c.Session(), c.Deadline()
+		time.Sleep(time.Second)
+		_, err := c.Set(testContext(t), "/a", nil, AnyVersion)
+		require.ErrorIs(t, err, ErrSessionExpired)
+		require.NotErrorIs(t, err, ErrUncertain, "the server has not done it")
+		<-old.Done()
+		require.Equal(t, deadline, old.Deadline())
+		require.NoError(t, c.Sync(testContext(t), "/"))
+		require.Equal(t, int64(0x78), c.SessionID())
+	})
+}

@@ -63,7 +63,7 @@ func startZooKeeper(t testing.TB) string {
 		t.Skip("needs Apache ZooKeeper: set ZKD_INTEROP=require (Debian: apt-get install zookeeper)")
 	}
 	if _, err := os.Stat(javaDir + "zookeeper.jar"); err != nil {
-		t.Skip("Apache ZooKeeper is not installed (Debian: apt-get install zookeeper)")
+		t.Fatal("ZKD_INTEROP=require, and Apache ZooKeeper is not installed (Debian: apt-get install zookeeper)")
 	}
 	dir, addr := t.TempDir(), freeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)

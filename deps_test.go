@@ -44,6 +44,7 @@ func TestPureCoreImportsOnlyPureThings(t *testing.T) {
 	forbidden := []string{"net", "os", "os/exec", "os/signal", "math/rand", "math/rand/v2", "crypto/rand", "syscall", "log", "log/slog"}
 	for _, name := range []string{
 		"wire", "server/znode", "server/session", "server/acl", "server/state", "server/watch", "server/snapshot",
+		"server/ensemble",
 	} {
 		p, ok := all[module+name]
 		require.True(t, ok, "package %s is missing", name)
@@ -67,13 +68,14 @@ func TestArrowsPointDown(t *testing.T) {
 		"server/snapshot":   {"wire"},
 		"server/watch":      {"wire"},
 		"server/znode":      {"wire", "server/acl"},
-		"server/state":      {"wire", "server/acl", "server/session", "server/snapshot", "server/znode", "server/watch"},
+		"server/ensemble":   {},
+		"server/state":      {"wire", "server/acl", "server/session", "server/snapshot", "server/znode", "server/watch", "server/ensemble"},
 		"server/stats":      {"wire"},
 		"server/sasl":       {},
 		"server/fourletter": {"wire", "server/stats", "internal/version"},
 		"internal/vfs":      {},
 		"internal/version":  {},
-		"config":            {},
+		"config":            {"server/ensemble"},
 		"internal/tlsconf":  {"config"},
 		"client":            {"wire"},
 		"recipes":           {"wire", "client"},

@@ -213,7 +213,7 @@ type ConnectionThrottle struct {
 	FillCount int
 }
 
-// Admin is the HTTP administration server. Kept.
+// Admin is the HTTP administration server.
 type Admin struct {
 	// Enabled (admin.enableServer). Default true.
 	Enabled bool
@@ -230,21 +230,28 @@ type Admin struct {
 	PortUnification bool
 	// ForceHTTPS (admin.forceHttps): nothing but HTTPS. Default false.
 	ForceHTTPS bool
-	// NeedClientAuth (admin.needClientAuth): HTTPS clients show a certificate. Default false.
+	// NeedClientAuth (admin.needClientAuth): who asks shows a certificate, or Token. Default
+	// false.
 	NeedClientAuth bool
+	// Token (zkd.adminTokenFile, else zkd.adminToken): needed for every command; a client
+	// certificate does as well. Default none, which is for loopback addresses only: at any
+	// other nothing but /livez and /readyz is answered then.
+	Token Secret
+	// PProf (zkd.pprof): profiles at /debug/pprof/. Default false: they cost CPU time.
+	PProf bool
 	// RateLimiterIntervalMs (admin.rateLimiterIntervalInMS) between two snapshots, and
-	// between two restores. Default 300000.
+	// between two restores. Default 300000. Kept.
 	RateLimiterIntervalMs int64
-	// SnapshotEnabled (admin.snapshot.enabled): the command snapshot. Default true.
+	// SnapshotEnabled (admin.snapshot.enabled): the command snapshot. Default true. Kept.
 	SnapshotEnabled bool
-	// RestoreEnabled (admin.restore.enabled): the command restore. Default true.
+	// RestoreEnabled (admin.restore.enabled): the command restore. Default true. Kept.
 	RestoreEnabled bool
 	// UseXForwardedFor (IPAuthenticationProvider.usexforwardedfor): the scheme ip believes
-	// that header, which any client can write. Default false.
+	// that header, which any client can write. Default false. Kept.
 	UseXForwardedFor bool
 }
 
-// Metrics is the Prometheus listener. Kept.
+// Metrics is the Prometheus listener.
 type Metrics struct {
 	// Prometheus is true if metricsProvider.className asks for it. Default false.
 	Prometheus bool

@@ -1,5 +1,11 @@
 package config
 
+import (
+	"crypto/tls"
+	"fmt"
+	"path/filepath"
+)
+
 // Cluster is who the servers are. Kept, but for ServerID and the ports of a single node.
 type Cluster struct {
 	// Ensemble: this server is one of several, or standaloneEnabled=false. If not, Members
@@ -20,10 +26,42 @@ type Cluster struct {
 	ListenOnAllIPs bool
 	// LeaderServes (leaderServes): the leader takes clients. Default true.
 	LeaderServes bool
-	// SSLQuorum (sslQuorum) and PortUnification (portUnification) as they are set, default
-	// false, and the key and trust stores of the peer port (ssl.quorum.*).
-	SSLQuorum, PortUnification bool
-	TLS                        TLS
+	// PeerTLSDir (zkd.peerTLSDir): folder with ca.pem and node-N.pem, as `zkd cert` makes
+	// them; the peer port speaks TLS with them. Default none.
+	PeerTLSDir string
+	// SSLQuorum (sslQuorum): without PeerTLSDir, the peer port speaks TLS with the stores of
+	// TLS. Default false.
+	SSLQuorum bool
+	// TLS has the key and trust store of ssl.quorum.*, for the peer port and for the admin
+	// server. What the peer port makes of them is PeerTLS.
+	TLS TLS
+}
+
+// PeerTLS returns what the peer port speaks TLS with, and false if it speaks none. Both sides
+// always show a certificate, over TLS 1.3 at least: the port is spoken by zkd alone, so that
+// there is nobody to be lenient with.
+func (c *Cluster) PeerTLS() (t TLS, on bool) {
+	t = TLS{ClientAuth: ClientAuthNeed, MinVersion: tls.VersionTLS13, Reload: c.TLS.Reload}
+	switch {
+	case c.PeerTLSDir != "":
+		t.KeyStore = Store{Location: PeerNodeFile(c.PeerTLSDir, c.ServerID), Type: StorePEM}
+		t.TrustStore = Store{Location: PeerCAFile(c.PeerTLSDir), Type: StorePEM}
+	case c.SSLQuorum:
+		t.KeyStore, t.TrustStore = c.TLS.KeyStore, c.TLS.TrustStore
+	default:
+		return TLS{}, false
+	}
+	return t, true
+}
+
+// PeerCAFile is the file of trusted certificates in a folder for zkd.peerTLSDir.
+func PeerCAFile(dir string) string { return filepath.Join(dir, "ca.pem") }
+
+// PeerNodeFile is the file with key and certificate of a server in a folder for
+// zkd.peerTLSDir. The number in its name lets all servers have the same configuration, and one
+// file for both lets a renewal be one step.
+func PeerNodeFile(dir string, id int) string {
+	return filepath.Join(dir, fmt.Sprintf("node-%d.pem", id))
 }
 
 // Self returns the line of this server, nil if it has none.

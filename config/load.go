@@ -229,6 +229,7 @@ func (b *builder) settle() {
 	b.settleCluster()
 	b.settlePorts()
 	b.settleTLS()
+	b.settleFaces()
 	b.settleSASL()
 	b.settleAuth()
 }

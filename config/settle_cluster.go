@@ -142,7 +142,7 @@ func (b *builder) checkMembers() {
 				maxServerID, maxServerID-1)
 		}
 		for _, p := range m.Peers {
-			address := HostPort{p.Host, p.Port}
+			address := HostPort{Host: p.Host, Port: p.Port}
 			if other, taken := owner[address]; taken && other != m.ID {
 				b.problem(m.value.origin, m.value.written, "%s is the peer address of server.%d, too; allowed: an address of its own", address, other)
 			}

@@ -139,13 +139,13 @@ func TestClientAddressComesFromTheServerLine(t *testing.T) {
 		{"0", nil, "/d/myid:1: 0 is out of range"},
 	} {
 		lines := append(append(slices.Clone(three), test.lines...),
-			"ssl.keyStore.location=k.pem", "ssl.trustStore.location=t.pem")
+			"ssl.keyStore.location=k.pem", "ssl.trustStore.location=t.pem", "zkd.peerTLSDir=tls")
 		c, _, err := Load(node(test.myid, lines...))
 		got := ""
 		if err != nil {
 			got = err.Error()
 		} else {
-			got = HostPort{c.ClientPortAddress, c.ClientPort}.String()
+			got = HostPort{Host: c.ClientPortAddress, Port: c.ClientPort}.String()
 			if want := map[bool]int{true: 2282, false: -1}[c.Cluster.ServerID == 2]; c.SecureClientPort != want {
 				t.Errorf("myid %q: TLS port %d, want %d", test.myid, c.SecureClientPort, want)
 			}
@@ -174,7 +174,7 @@ func TestWhatMakesAnEnsemble(t *testing.T) {
 		{[]string{"server.1=a:1:2", "server.2=b:1:2", "group.1=1:2", "weight.1=2"}, true, ""},
 		{[]string{"server.255=a:1:2", "extendedTypesEnabled=false"}, false, ""},
 	} {
-		c, _, err := Load(node("1", append(test.lines, "clientPort=2181")...))
+		c, _, err := Load(node("1", append(test.lines, "clientPort=2181", "zkd.peerTLSDir=tls")...))
 		switch {
 		case test.problem != "":
 			if err == nil || !strings.Contains(err.Error(), test.problem) {

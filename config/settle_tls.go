@@ -32,6 +32,9 @@ func (b *builder) settleTLS() {
 	if c.SecureClientPort >= 0 || c.ClientPortUnification {
 		b.checkServerTLS()
 	}
+	if c.Cluster.Ensemble { // else nobody listens at the peer port
+		b.settlePeerTLS()
+	}
 }
 
 // checkServerTLS is for a TLS port that is open.

@@ -31,6 +31,7 @@ func noMeaningKeys() []Key {
 		noMeaning("snapshot.trust.empty", KindBool, "false", "A log always says from which snapshot it goes on; zkd import reads ZooKeeper's files.").agreeing("false"),
 		noMeaning("localSessionsUpgradingEnabled", KindBool, "false", "Sessions that can own nodes are always known to every server."),
 		noMeaning("emulate353TTLNodes", KindBool, "false", "TTL nodes have the encoding of 3.5.4 and later.").agreeing("false"),
+		noMeaning("portUnification", KindBool, "false", "The peer port speaks TLS or plain, never both; to change that, all servers are stopped.").agreeing("false"),
 		noMeaning("oraclePath", KindPath, "", "A majority of the servers decides, nobody else."),
 		noMeaning("audit.enable", KindBool, "false", "There is no audit log.").agreeing("false"),
 		noMeaning("audit.impl.class", KindClass, "", "There is no audit log."),

@@ -158,6 +158,8 @@ func zkdKeys() []Key {
 			Doc: "Where clients reach this server, as shown in /zookeeper/config; the server line without it.",
 			set: setAdvertised,
 		}.required(),
+		path("zkd.peerTLSDir", "", func(c *Config) *string { return &c.Cluster.PeerTLSDir },
+			"Folder with ca.pem and node-N.pem, N the number of this server, for TLS between servers; zkd cert makes them.").kept().required(),
 		boolean("zkd.peerInsecure", "false", func(c *Config) *bool { return &c.Cluster.PeerInsecure },
 			"The peer port may be open to the network without TLS: whoever reaches it can write anything.").kept(),
 	}

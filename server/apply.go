@@ -150,6 +150,12 @@ func (c *conn) sendEvent(frame []byte) {
 }
 
 func (s *Server) completeWrite(cmd *state.Command, r *state.Result) {
+	if cmd.Kind == state.KindSync && cmd.Epoch == 0 {
+		if cmd.Session == s.barrierSession() {
+			s.barriers.passed(cmd.Req)
+		}
+		return
+	}
 	c := s.connOf(cmd.Session)
 	if c == nil {
 		return
@@ -180,7 +186,7 @@ func (s *Server) sessionOpened(cmd *state.Command, r *state.Result) {
 		c = s.connByNumber(cmd.Origin.Conn)
 	}
 	if r.Outcome == state.Applied {
-		s.expiry.opened(cmd.Session, r.Epoch, r.TimeoutMs)
+		s.expiry.opened(cmd.Session, r.Epoch, r.TimeoutMs, cmd.Origin.Boot)
 		if old := s.bindSession(cmd.Session, c); old != nil && old != c {
 			old.abort()
 		}

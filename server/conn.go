@@ -43,12 +43,13 @@ type conn struct {
 	remote netip.AddrPort
 
 	in          inbox        // reader
-	secure      bool         // reader: TLS, or about to be
+	secure      bool         // reader: TLS, or about to be; written under mu, for those who look
 	established bool         // reader: the handshake is over
 	sasl        saslExchange // reader
 
 	ids      atomic.Pointer[[]wire.ID] // identities; the slice is never changed, only replaced
 	lastSeen atomic.Int64              // when complete frames were last read, Server.nowNs
+	reported atomic.Int64              // the lastSeen that the leader was told of
 	mutual   atomic.Bool               // a client certificate was verified
 
 	stats stats.ConnStats
@@ -64,6 +65,8 @@ type conn struct {
 	lastZxid     int64
 	writes       uint64        // number of the last write of this epoch
 	syncs        uint64        // tag of the last sync
+	gen          uint64        // of the node's proposals, to which this connection was brought
+	handshake    []byte        // its create or attach, while that is under way
 	watchesAdded int           // at least the number of its watches, see addWatch
 	needDrain    bool          // the head of pending is a read that may be served
 	inFlusher    bool          // queued at Server.flushers, or in Server.touched

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"sync"
 	"time"
@@ -11,10 +12,12 @@ import (
 	"github.com/zkd-project/zkd/server/state"
 )
 
-// An expiry decides which sessions are over. It runs on the leader.
+// An expiry decides which sessions are over. Every server keeps one up to date with the log;
+// only the leader's acts.
 //
 // Data flow: readers stamp conn.lastSeen with every frame; four times per tick the loop
-// carries the stamps into the tracker and asks it who is due; for each it proposes an
+// carries the stamps into the tracker, beside those that other servers report (report.go),
+// and asks it who is due; for each it proposes an
 // expiry, which names the connection epoch that it saw, so that it cannot hit a session that
 // has come back meanwhile. An id stays due, and is proposed again each tick, until the
 // expiry is applied. A client that waits for the log counts as alive: our delay must not
@@ -28,6 +31,15 @@ type expiry struct {
 	mu      sync.Mutex
 	tracker *session.Tracker  // guarded by mu
 	known   map[int64]*living // guarded by mu
+	led     bool              // guarded by mu: this server has led at the last look
+	sinceNs int64             // guarded by mu: since when this server leads
+	holders map[uint64]*holder // guarded by mu: the servers that report, by the nonce of their process
+}
+
+// A holder is another server, with its clients' connections.
+type holder struct {
+	heardNs int64 // when its last report came
+	coverNs int64 // a time before its last report was made; 0: not known yet
 }
 
 // A sign is where to look for signs of life of a session.
@@ -40,6 +52,7 @@ type sign struct {
 type living struct {
 	timeoutNs  int64
 	epoch      uint32        // immutable
+	boot       uint64        // immutable: which process has its connection, or had it last
 	seenNs     int64         // the newest sign of life; older ones come late, and do not count
 	proposedNs int64         // when its expiry was proposed last; 0: not since it was opened
 	over       chan struct{} // closed when the session is closed or attached anew; nil: nobody asks
@@ -49,19 +62,20 @@ func newExpiry(s *Server) *expiry {
 	tick := int64(s.cfg.TickTimeMs) * int64(time.Millisecond)
 	return &expiry{
 		s: s, tickNs: tick, tracker: session.NewTracker(tick), known: map[int64]*living{},
+		holders: map[uint64]*holder{},
 	}
 }
 
 // opened notes a session that was created or attached.
-func (e *expiry) opened(id int64, epoch uint32, timeoutMs int32) {
+func (e *expiry) opened(id int64, epoch uint32, timeoutMs int32, boot uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.touchNew(id, epoch, timeoutMs, e.s.nowNs())
+	e.touchNew(id, epoch, timeoutMs, boot, e.s.nowNs())
 }
 
-func (e *expiry) touchNew(id int64, epoch uint32, timeoutMs int32, now int64) {
+func (e *expiry) touchNew(id int64, epoch uint32, timeoutMs int32, boot uint64, now int64) {
 	e.end(id)
-	l := &living{timeoutNs: int64(timeoutMs) * int64(time.Millisecond), epoch: epoch, seenNs: now}
+	l := &living{timeoutNs: int64(timeoutMs) * int64(time.Millisecond), epoch: epoch, boot: boot, seenNs: now}
 	e.known[id] = l
 	e.tracker.Touch(id, now, l.timeoutNs)
 }
@@ -99,7 +113,7 @@ func (e *expiry) rebuild(m *state.Machine, now int64) {
 		e.end(id)
 	}
 	for s := range m.Sessions() {
-		e.touchNew(s.ID, s.Epoch, s.TimeoutMs, now)
+		e.touchNew(s.ID, s.Epoch, s.TimeoutMs, s.Origin.Boot, now)
 	}
 }
 
@@ -115,9 +129,74 @@ func (e *expiry) run(ctx context.Context) {
 		case <-t.C:
 		}
 		now := e.s.nowNs()
-		e.look(last, now)
+		if e.leads(now) {
+			e.look(last, now)
+		}
 		last = now
 	}
+}
+
+// leads says whether this server decides. When it begins to, every session gets its full
+// timeout from then on, and a tick more: as long as others may have answered its client
+// without a leader.
+func (e *expiry) leads(now int64) bool {
+	leads := e.s.node.Leads()
+	e.mu.Lock()
+	begins := leads && !e.led
+	e.led = leads
+	if begins {
+		e.sinceNs = now
+		clear(e.holders)
+	}
+	e.mu.Unlock()
+	if begins {
+		grace := int64(0)
+		if e.s.clustered {
+			grace = e.tickNs
+		}
+		e.restart(now + grace)
+	}
+	return leads
+}
+
+// takeReport notes what another server has heard of its clients.
+func (e *expiry) takeReport(message []byte, now int64) error {
+	if len(message) < reportHead || (len(message)-reportHead)%reportEntry != 0 {
+		return errReport
+	}
+	boot, cover := binary.BigEndian.Uint64(message), int64(binary.BigEndian.Uint64(message[8:]))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for b := message[reportHead:]; len(b) > 0; b = b[reportEntry:] {
+		seen := now - int64(binary.BigEndian.Uint32(b[8:]))*int64(time.Millisecond)
+		id := int64(binary.BigEndian.Uint64(b))
+		if l := e.known[id]; l != nil && seen > l.seenNs {
+			l.seenNs = seen
+			e.tracker.Touch(id, seen, l.timeoutNs)
+		}
+	}
+	h := e.holders[boot]
+	if h == nil {
+		h = &holder{}
+		e.holders[boot] = h
+	}
+	h.heardNs, h.coverNs = now, max(cover, 0)
+	return nil
+}
+
+// over says whether a session whose timeout has passed here can be expired: its client must
+// not have been answered within the timeout, wherever it is connected. Called with mu held.
+func (e *expiry) over(l *living, now int64) bool {
+	if l.boot == e.s.boot || !e.s.clustered {
+		return true
+	}
+	h := e.holders[l.boot]
+	if h == nil { // it has not reported since this server leads
+		return now >= e.sinceNs+e.tickNs+l.timeoutNs
+	}
+	// Either a report was made after the deadline; or none came, and that server has been
+	// silent to its clients since a tick after the last one.
+	return h.coverNs >= l.seenNs+l.timeoutNs || now >= h.heardNs+e.tickNs+l.timeoutNs
 }
 
 // look is one round; the last one was at last.
@@ -169,6 +248,9 @@ func (e *expiry) due(now int64) []state.Command {
 		l := e.known[id]
 		if l == nil {
 			e.tracker.Remove(id)
+			continue
+		}
+		if !e.over(l, now) {
 			continue
 		}
 		if l.proposedNs != 0 && now-l.proposedNs < e.tickNs {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/binary"
@@ -41,8 +42,8 @@ func (c *conn) connect(body []byte) error {
 		c.s.stats.ConnectionsRejected.Add(1)
 		return errThrottled
 	}
-	if zxid := c.s.machineZxid(); req.LastZxidSeen > zxid {
-		return fmt.Errorf("%w: 0x%x, here 0x%x", errClientAhead, req.LastZxidSeen, zxid)
+	if err := c.s.catchUp(req.LastZxidSeen); err != nil {
+		return err
 	}
 	timeoutMs := min(max(req.TimeoutMs, c.s.cfg.MinSessionTimeoutMs), c.s.cfg.MaxSessionTimeoutMs)
 	c.mu.Lock()
@@ -59,6 +60,23 @@ func (c *conn) connect(body []byte) error {
 	c.established = true
 	c.setDeadline(time.Time{})
 	return nil
+}
+
+// catchUp returns when this server is at least where a client has been. A server that is a
+// little behind the others waits a moment for the log; one that stays behind refuses, and the
+// client finds another.
+func (s *Server) catchUp(seen int64) error {
+	if s.machineZxid() >= seen {
+		return nil
+	}
+	if s.clustered {
+		ctx, cancel := context.WithTimeout(s.lifetime, time.Duration(s.expiry.tickNs))
+		defer cancel()
+		if err := s.barrier(ctx); err == nil && s.machineZxid() >= seen {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: 0x%x, here 0x%x", errClientAhead, seen, s.machineZxid())
 }
 
 func (c *conn) openSession(req *wire.ConnectRequest, timeoutMs int32) error {
@@ -88,7 +106,7 @@ func (c *conn) createSession(timeoutMs int32) error {
 // attachSession takes over an existing session. A session that moves meanwhile is looked
 // at again: the newest connection wins.
 func (c *conn) attachSession(id int64, password []byte, timeoutMs int32) error {
-	for {
+	for current := !c.s.clustered; ; {
 		c.s.node.RLock()
 		sess := c.s.node.Machine().Session(id)
 		known := sess != nil && subtle.ConstantTimeCompare(sess.Password[:], password) == 1
@@ -100,6 +118,14 @@ func (c *conn) attachSession(id int64, password []byte, timeoutMs int32) error {
 			cmd.Epoch, cmd.Password = sess.Epoch, sess.Password
 		}
 		c.s.node.RUnlock()
+		if !known && !current {
+			// It may have been created elsewhere a moment ago.
+			if err := c.s.catchUpNow(); err != nil {
+				return err
+			}
+			current = true
+			continue
+		}
 		if !known {
 			return errRefused
 		}
@@ -115,17 +141,28 @@ func (c *conn) attachSession(id int64, password []byte, timeoutMs int32) error {
 	}
 }
 
+// catchUpNow returns when all that was acknowledged anywhere before the call is applied here.
+func (s *Server) catchUpNow() error {
+	ctx, cancel := context.WithTimeout(s.lifetime, s.handshakeTimeout())
+	defer cancel()
+	return s.barrier(ctx)
+}
+
 // proposeHandshake proposes cmd and waits until it is applied. When it is, establish has
 // queued the answer already.
 func (c *conn) proposeHandshake(cmd *state.Command) (state.Outcome, error) {
 	c.mu.Lock()
 	c.answered = false
+	gen, encoded := c.encode(cmd)
+	c.handshake = encoded
 	c.mu.Unlock()
-	if err := c.propose(cmd); err != nil {
-		return 0, err
-	}
+	err := c.propose(cmd, gen, encoded)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() { c.handshake = nil }()
+	if err != nil {
+		return 0, err
+	}
 	for !c.answered && !c.dead && !c.finishing {
 		c.room.Wait()
 	}

@@ -45,6 +45,8 @@ const (
 
 	// createAttempts is how many session ids are drawn before a connect request fails.
 	createAttempts = 8
+	// handOverTimeout bounds the attempt to give the leadership away before a stop.
+	handOverTimeout = time.Second
 
 	// maxReapList is how many container and TTL nodes one look at the tree returns at most.
 	maxReapList = 100_000

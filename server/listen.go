@@ -108,7 +108,9 @@ func (c *conn) secureIfNeeded() error {
 			return nil
 		}
 		c.nc = &prefixedConn{Conn: c.nc, prefix: first}
+		c.mu.Lock()
 		c.secure = true
+		c.mu.Unlock()
 	}
 	return c.handshakeTLS()
 }

@@ -13,10 +13,9 @@ func (s *Server) gauges() stats.Gauges {
 	ofMachine := func(f func(m *state.Machine) int64) func() int64 {
 		return func() int64 { return s.look(f) }
 	}
-	never := func() bool { return false } // a single node is no ensemble
 	return stats.Gauges{
-		Leads:               never,
-		Ensemble:            never,
+		Leads:               func() bool { return s.clustered && s.currentNode() != nil && s.node.Leads() },
+		Ensemble:            func() bool { return s.clustered },
 		NumAliveConnections: func() int64 { return int64(s.connectionCount()) },
 		OutstandingRequests: s.pendingRequests.Load,
 		UptimeMs:            func() int64 { return s.nowNs() / 1e6 },

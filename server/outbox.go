@@ -84,7 +84,7 @@ func (c *conn) weigh() {
 // writes; the others return at once, since the writer looks at the queue again.
 func (c *conn) flush(wait bool) {
 	c.mu.Lock()
-	if c.dead || c.out.flushing || len(c.out.queued) == 0 {
+	if c.dead || c.out.flushing || len(c.out.queued) == 0 || c.hushed() {
 		c.mu.Unlock()
 		return
 	}
@@ -92,10 +92,20 @@ func (c *conn) flush(wait bool) {
 	c.flushLocked(wait)
 }
 
+// hushed says whether the client must not be told anything now: see mayAnswer. Frames that
+// have left in part are completed. Called with mu held.
+func (c *conn) hushed() bool {
+	if c.session == 0 || c.s.mayAnswer() || c.out.off < len(c.out.buf) {
+		return false
+	}
+	c.s.muted.Store(true)
+	return true
+}
+
 // flushLocked runs with mu held and flushing set by the caller, and releases both, unless
 // it hands flushing on to a goroutine that waits for the client.
 func (c *conn) flushLocked(wait bool) {
-	for !c.dead && c.out.next() {
+	for !c.dead && !c.hushed() && c.out.next() {
 		if wait {
 			_ = c.sock.SetWriteDeadline(time.Now().Add(c.patience()))
 		}

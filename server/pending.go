@@ -34,6 +34,9 @@ type pendingRequest struct {
 	// data is the request record of a read, the path of a sync, or, once it is known and
 	// must wait for its turn, the complete frame of the reply.
 	data []byte
+	// encoded is the command that the entry waits for, kept to be proposed again if a leader is
+	// lost; nil where that cannot be. See repeat.go.
+	encoded []byte
 }
 
 // A pendingQueue holds the requests of one connection that are under way, oldest first.
@@ -103,7 +106,7 @@ func (p *pendingQueue) answered(cmd *state.Command) *pendingRequest {
 		if r.kind != kind || r.number != cmd.Req {
 			return nil
 		}
-		r.done = true
+		r.done, r.encoded = true, nil
 		if kind == pendingWrite {
 			p.writes--
 		}

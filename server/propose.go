@@ -21,17 +21,6 @@ func (s *Server) propose(cmd *state.Command) error {
 	}
 }
 
-// propose hands a command of this connection to the log. If that takes time, what the
-// client has coming is sent meanwhile.
-func (c *conn) propose(cmd *state.Command) error {
-	err := c.s.node.Propose(cmd)
-	if !errors.Is(err, replication.ErrQueueFull) {
-		return err
-	}
-	c.flush(c.raw == nil)
-	return c.s.propose(cmd)
-}
-
 // pendingFull says whether a connection has enough under way, by itself or because all
 // together have: then it is not read until something is answered. One request may always
 // be under way. Called with the connection's mu held.

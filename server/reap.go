@@ -22,6 +22,9 @@ func (s *Server) reap(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+		if !s.node.Leads() {
+			continue
+		}
 		for _, path := range s.reapable(most) {
 			cmd := state.Command{Kind: state.KindReap, Path: path}
 			if err := s.propose(&cmd); err != nil {

@@ -23,6 +23,7 @@ type registry struct {
 	sessions  map[int64]*conn
 	perAddr   map[netip.Addr]int
 	numbers   uint64 // the last connection number given
+	gen       uint64 // of the node's proposals
 	listeners []net.Listener
 	accepting bool // false once the server is closing
 }
@@ -55,6 +56,7 @@ func (s *Server) register(nc net.Conn, secure bool) (*conn, error) {
 	}
 	s.numbers++
 	c := newConn(s, nc, s.numbers, id, secure)
+	c.gen = s.gen
 	s.byNumber[c.number] = c
 	s.byWatch[id] = c
 	s.perAddr[addr]++

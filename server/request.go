@@ -129,11 +129,13 @@ func (c *conn) proposeNumbered(kind state.Kind, h wire.RequestHeader, body []byt
 	cmd := state.Command{
 		Kind: kind, Session: c.session, Epoch: c.epoch, Req: c.writes, Op: h.Op, Body: body, IDs: *c.ids.Load(),
 	}
+	gen, encoded := c.encode(&cmd)
 	c.push(pendingRequest{
 		kind: pendingWrite, op: h.Op, xid: h.Xid, size: requestSize(body), number: c.writes, startNs: c.lastSeen.Load(),
+		encoded: encoded,
 	})
 	c.mu.Unlock()
-	return c.propose(&cmd)
+	return c.propose(&cmd, gen, encoded)
 }
 
 // requestSize is what a request counts against the limits.
@@ -150,12 +152,13 @@ func (c *conn) sync(h wire.RequestHeader, d *wire.Decoder) error {
 	c.mu.Lock()
 	c.syncs++
 	cmd := state.Command{Kind: state.KindSync, Session: c.session, Epoch: c.epoch, Req: c.syncs}
+	gen, encoded := c.encode(&cmd)
 	c.push(pendingRequest{
 		kind: pendingSync, op: h.Op, xid: h.Xid, size: requestSize(path), number: c.syncs, startNs: c.lastSeen.Load(),
-		data: path,
+		data: path, encoded: encoded,
 	})
 	c.mu.Unlock()
-	return c.propose(&cmd)
+	return c.propose(&cmd, gen, encoded)
 }
 
 // readRequest serves a read now, or queues it behind the writes that are under way.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/internal/tlsconf"
 	"github.com/zkd-project/zkd/server/fourletter"
 	"github.com/zkd-project/zkd/server/replication"
+	"github.com/zkd-project/zkd/server/replication/peer"
 	"github.com/zkd-project/zkd/server/stats"
 	"github.com/zkd-project/zkd/server/watch"
 )
@@ -38,6 +40,13 @@ type Options struct {
 	// code 3. nil: the error is logged and the server closes its connections.
 	Fatal func(error)
 
+	// PeerTLS is what servers of a cluster prove themselves to each other with; nil: nothing.
+	PeerTLS *tls.Config
+	// PeerNetwork is how they reach each other; nil means TCP.
+	PeerNetwork peer.Network
+	// BootstrapMajority: see replication.Cluster.
+	BootstrapMajority bool
+
 	// Now is the wall clock that log entries are stamped with; nil means time.Now.
 	Now func() time.Time
 }
@@ -51,6 +60,8 @@ type Server struct {
 	start time.Time
 	now   func() time.Time
 	tls   *tlsconf.Config // nil without a TLS port
+
+	clustered bool // one of several servers
 
 	enforcedSchemes []string
 	maxConnections  int
@@ -71,6 +82,11 @@ type Server struct {
 	tlsHandshakes atomic.Int64 // under way
 	zxid          atomic.Int64 // of the last batch whose replies and events are queued
 	traceMask     atomic.Int64
+	ackedNs       atomic.Int64 // until when the leader knows what was heard here
+	muted         atomic.Bool  // a connection has something to send and must not
+	cutOff        atomic.Bool  // no leader for too long: clients are not served
+	signs         []sign       // owned by report
+	barriers      barriers
 	digests       digestLog
 	overQuota     chan string // paths of quotas that were exceeded
 
@@ -134,6 +150,7 @@ func New(o Options) (*Server, error) {
 	s.throttle = newThrottle(s.cfg.Throttle, s.stats.Registry())
 	s.words = s.newWords()
 	s.expiry = newExpiry(s)
+	s.clustered = o.Config.Cluster.Ensemble
 	return s, nil
 }
 
@@ -173,10 +190,13 @@ func (s *Server) startUp(ctx context.Context) (Info, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.startup, cancel)()
-	if err := node.WaitLeading(ctx); err != nil {
-		return Info{}, fmt.Errorf("wait for leadership: %w", err)
+	if err := node.WaitReady(ctx); err != nil {
+		return Info{}, fmt.Errorf("wait for a leader: %w", err)
 	}
 	s.expiry.restart(s.nowNs())
+	if s.clustered {
+		s.goLoop(func() { s.report(s.lifetime) })
+	}
 	s.zxid.Store(s.machineZxid())
 	s.goLoop(func() { s.expiry.run(s.lifetime) })
 	s.goLoop(func() { s.reap(s.lifetime) })
@@ -228,7 +248,7 @@ func (s *Server) Addrs() []net.Addr {
 }
 
 // serving says whether clients are let in.
-func (s *Server) serving() bool { return s.phase.Load() == phaseServing }
+func (s *Server) serving() bool { return s.phase.Load() == phaseServing && !s.cutOff.Load() }
 
 func (s *Server) handshakeTimeout() time.Duration {
 	return time.Duration(s.cfg.HandshakeTimeoutMs) * time.Millisecond
@@ -286,6 +306,7 @@ func (s *Server) Close() error {
 		defer s.lifecycle.Unlock()
 		s.phase.Store(phaseOver)
 		s.closePorts()
+		s.handOver()
 		s.drainConnections()
 		s.stop()
 		for _, c := range s.connections() {
@@ -301,6 +322,20 @@ func (s *Server) Close() error {
 		}
 	})
 	return s.closeErr
+}
+
+// handOver gives the leadership to another server, so that the clients of the others notice
+// nothing.
+func (s *Server) handOver() {
+	n := s.currentNode()
+	if n == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+	defer cancel()
+	if err := n.StepDown(ctx); err != nil {
+		s.log.Info("the others will elect a leader", "reason", err)
+	}
 }
 
 func (s *Server) closePorts() {

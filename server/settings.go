@@ -1,6 +1,8 @@
 package server
 
 import (
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/zkd-project/zkd/config"
@@ -33,6 +35,7 @@ func (s *Server) replicationOptions() replication.Options {
 	c := s.cfg
 	settings := s.settings() // does not change while the server runs
 	return replication.Options{
+		Cluster: s.clusterOptions(), Boot: s.boot,
 		Dir: c.DataDir, LogDir: c.DataLogDir, Memory: s.opts.Memory, Stores: s.opts.Stores, FS: vfs.OS,
 		NoAutocreate: !c.DataDirAutocreate, NoNewDatabase: !c.DBAutocreate,
 		LogStore: string(c.LogStore), MyID: c.Cluster.ServerID,
@@ -42,6 +45,30 @@ func (s *Server) replicationOptions() replication.Options {
 		Now:      s.now, Logger: s.log, Fatal: s.fatal, Observer: s,
 		Meters: s.meters(), SlowSync: time.Duration(c.FsyncWarningMs) * time.Millisecond,
 	}
+}
+
+// clusterOptions says who the other servers are; nil: there are none.
+func (s *Server) clusterOptions() *replication.Cluster {
+	if !s.clustered {
+		return nil
+	}
+	c := &s.cfg.Cluster
+	o := &replication.Cluster{
+		Network: s.opts.PeerNetwork, TLS: s.opts.PeerTLS, BootstrapMajority: s.opts.BootstrapMajority,
+		Report: s.takeReports,
+	}
+	for i := range c.Members {
+		m := &c.Members[i]
+		address := net.JoinHostPort(m.Peers[0].Host, strconv.Itoa(m.Peers[0].Port))
+		o.Members = append(o.Members, replication.Member{Number: m.ID, Address: address, Observer: m.Role == config.Observer})
+		if m.ID == c.ServerID {
+			o.Listen = address
+			if c.ListenOnAllIPs {
+				o.Listen = net.JoinHostPort("", strconv.Itoa(m.Peers[0].Port))
+			}
+		}
+	}
+	return o
 }
 
 // snapshotBytes translates: for replication a negative number means that SnapCount alone

@@ -67,10 +67,18 @@ var _ fourletter.Source = wordSource{}
 // Serving says whether clients are served.
 func (w wordSource) Serving() bool { return w.s.serving() }
 
-// Status is the state of a single node.
+// mode is the role in ZooKeeper's words.
+func (s *Server) mode() string {
+	if n := s.currentNode(); n != nil {
+		return n.Mode()
+	}
+	return fourletter.ModeStandalone
+}
+
+// Status is the state of this server.
 func (w wordSource) Status() fourletter.Status {
 	return fourletter.Status{
-		Mode:        fourletter.ModeStandalone,
+		Mode:        w.s.mode(),
 		Zxid:        w.s.zxid.Load(),
 		Nodes:       w.s.look(func(m *state.Machine) int64 { return int64(m.Tree().NodeCount()) }),
 		Connections: int64(w.s.connectionCount()),
@@ -114,7 +122,7 @@ func (w wordSource) Connections() iter.Seq[fourletter.Connection] {
 
 func (c *conn) describe() fourletter.Connection {
 	c.mu.Lock()
-	d := fourletter.Connection{Remote: c.remote, SessionID: c.session, TimeoutMs: c.timeoutMs}
+	d := fourletter.Connection{Remote: c.remote, SessionID: c.session, TimeoutMs: c.timeoutMs, Secure: c.secure}
 	if c.session != 0 && !c.outFull() {
 		d.InterestOps = 1
 	}

@@ -19,15 +19,15 @@ import (
 
 // These tests run the real binary, as an operator does.
 
-var binary string
+var zkdBinary string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "zkd-cmd-")
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "zkd")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	zkdBinary = filepath.Join(dir, "zkd")
+	if out, err := exec.Command("go", "build", "-o", zkdBinary, ".").CombinedOutput(); err != nil {
 		panic(string(out))
 	}
 	code := m.Run()
@@ -40,7 +40,7 @@ func runCommand(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, zkdBinary, args...).CombinedOutput()
 	if err == nil {
 		return 0, string(out)
 	}
@@ -63,7 +63,7 @@ func start(t *testing.T, dir, addr string, args ...string) *process {
 	host, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 	args = append([]string{"serve", "--data-dir", dir, "--client-address", host, "--client-port", port}, args...)
-	p := &process{t: t, cmd: exec.Command(binary, args...), addr: addr}
+	p := &process{t: t, cmd: exec.Command(zkdBinary, args...), addr: addr}
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
@@ -160,21 +160,6 @@ func TestBadConfigurationNamesFileLineAndKey(t *testing.T) {
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, out, file+":3: tickTime")
 	require.Contains(t, out, file+":4: zkd.logStroe")
-}
-
-// Three nodes that each take themselves for the only one would be a split brain.
-func TestEnsembleIsRefusedAndNotRunAlone(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "myid"), []byte("1\n"), 0o600))
-	file := filepath.Join(dir, "zoo.cfg")
-	cfg := "clientPort=0\ndataDir=" + dir + "\ninitLimit=10\nsyncLimit=5\n"
-	for _, id := range []string{"1", "2", "3"} {
-		cfg += "server." + id + "=127.0.0.1:1288" + id + ":1388" + id + "\n"
-	}
-	require.NoError(t, os.WriteFile(file, []byte(cfg), 0o600))
-	code, out := runCommand(t, "serve", "--config", file)
-	require.Equal(t, exitUsage, code)
-	require.Contains(t, out, "names 3 servers")
 }
 
 func TestCheckToldFromDamage(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/internal/tlsconf"
 	"github.com/zkd-project/zkd/internal/version"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/replication"
@@ -66,6 +67,7 @@ func (f *sourceFlags) sources(c *cobra.Command, inMemory bool) (config.Sources, 
 
 func serveCommand() *cobra.Command {
 	var f sourceFlags
+	var majority bool
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a durable server",
@@ -80,9 +82,11 @@ over environment variables (ZKD_CLIENT_PORT for clientPort), these over the file
 			if err != nil {
 				return err
 			}
-			return serve(src)
+			return serve(src, majority)
 		},
 	}
+	c.Flags().BoolVar(&majority, "bootstrap-majority", false,
+		"form a new cluster although some of its servers do not answer: you know that their disks are empty")
 	c.Flags().StringVarP(&f.file, "config", "c", "", "configuration file, a zoo.cfg")
 	f.register(c, "clientPort", "clientPortAddress", "dataDir", "dataLogDir", "zkd.logLevel", "zkd.logFormat")
 	return c
@@ -100,7 +104,7 @@ func devCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(src)
+			return serve(src, false)
 		},
 	}
 	f.register(c, "clientPort", "clientPortAddress", "zkd.logLevel", "zkd.logFormat")
@@ -108,16 +112,11 @@ func devCommand() *cobra.Command {
 }
 
 // serve runs until a signal asks it to stop, or it can no longer keep its promises.
-func serve(src config.Sources) error {
+func serve(src config.Sources, bootstrapMajority bool) error {
 	began := time.Now()
 	cfg, warnings, err := config.Load(src)
 	if err != nil {
 		return err
-	}
-	if cfg.Cluster.Ensemble {
-		// Several nodes that each think they are alone would be several truths.
-		return fmt.Errorf("%s names %d servers: this version runs a single node; leave one server line, or none",
-			src.File, len(cfg.Cluster.Members))
 	}
 	log := newLogger(cfg)
 	slog.SetDefault(log)
@@ -125,8 +124,12 @@ func serve(src config.Sources) error {
 		log.Warn(w.String())
 	}
 	fatal := make(chan error, 1)
+	peerTLS, err := tlsconf.NewPeer(&cfg.Cluster, log)
+	if err != nil {
+		return err
+	}
 	srv, err := server.New(server.Options{
-		Config: cfg, Memory: cfg.InMemory, Logger: log,
+		Config: cfg, Memory: cfg.InMemory, Logger: log, PeerTLS: peerTLS.Config(), BootstrapMajority: bootstrapMajority,
 		Fatal: func(err error) { fatal <- err },
 	})
 	if err != nil {
@@ -152,7 +155,7 @@ func serve(src config.Sources) error {
 			// No orderly end: what the process believes may not be what the disk holds.
 			return &brokenError{err}
 		case <-hup:
-			if err := srv.ReloadTLS(); err != nil {
+			if err := errors.Join(srv.ReloadTLS(), peerTLS.Reload()); err != nil {
 				log.Error("certificates not reloaded; the old ones stay", "error", err)
 			} else {
 				log.Info("certificates reloaded")

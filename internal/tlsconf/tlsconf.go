@@ -8,31 +8,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/config"
 )
 
-// pollInterval is how often handshakes look at the files at most.
-const pollInterval = time.Second
-
 // Config is the TLS side of a port.
 type Config struct {
-	side  *config.TLS
-	log   *slog.Logger
-	outer *tls.Config
-
-	now    func() time.Time
-	lookup func(addr string) (names []string, err error) // reverse DNS
-
-	current  atomic.Pointer[tls.Config]
-	lastPoll atomic.Int64 // Unix nanoseconds
-
-	mu     sync.Mutex // held while the files are read: one reader is enough
-	stamps []stamp    // guarded by mu; of the files as they were last tried
+	watcher
+	outer   *tls.Config
+	lookup  func(addr string) (names []string, err error) // reverse DNS
+	current atomic.Pointer[tls.Config]
 }
 
 // New reads the stores. log gets a line for each reload; nil means slog.Default.
@@ -40,7 +27,8 @@ func New(side *config.TLS, log *slog.Logger) (*Config, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	c := &Config{side: side, log: log, now: time.Now, lookup: net.LookupAddr}
+	c := &Config{watcher: watcher{side: side, log: log, now: time.Now}, lookup: net.LookupAddr}
+	c.load = c.reload
 	c.outer = c.template()
 	c.outer.GetConfigForClient = c.forClient
 	if err := c.Reload(); err != nil {
@@ -55,11 +43,7 @@ func New(side *config.TLS, log *slog.Logger) (*Config, error) {
 func (c *Config) ServerConfig() *tls.Config { return c.outer }
 
 // Reload reads the stores again now. After an error the old ones stay in use.
-func (c *Config) Reload() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.reload()
-}
+func (c *Config) Reload() error { return c.read() }
 
 // template is the part of the configuration that is not in files. There are no session
 // tickets: a client that is no longer trusted must not come back with one, and connections
@@ -91,27 +75,8 @@ func (c *Config) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	return current, nil
 }
 
-// poll reads the files if they have changed. Handshakes that find another at it go on with
-// what there is.
-func (c *Config) poll() {
-	now, last := c.now().UnixNano(), c.lastPoll.Load()
-	if !c.side.Reload || now-last < int64(pollInterval) || !c.lastPoll.CompareAndSwap(last, now) || !c.mu.TryLock() {
-		return
-	}
-	defer c.mu.Unlock()
-	if stampsEqual(c.stamps, stampAll(c.files())) {
-		return
-	}
-	if err := c.reload(); err != nil {
-		c.log.Error("changed TLS files cannot be used, the old ones stay in use", "error", err)
-	}
-}
-
-// reload replaces current. The stamps are taken before the files are read: a change while
-// they are read makes the next poll read them again. They are kept also after an error, so
-// that it is logged once and not every second. c.mu is held.
+// reload replaces current.
 func (c *Config) reload() error {
-	c.stamps = stampAll(c.files())
 	next := c.template()
 	certificates, err := loadKeys(&c.side.KeyStore)
 	if err != nil {
@@ -127,9 +92,14 @@ func (c *Config) reload() error {
 		next.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	if next.ClientAuth != tls.NoClientCert {
-		if next.ClientCAs, err = c.trusted(); err != nil {
+		trusted, err := loadTrust(&c.side.TrustStore)
+		if err == nil && len(trusted) == 0 {
+			err = errors.New("no trusted certificate in it, so no client could connect")
+		}
+		if err != nil {
 			return fmt.Errorf("trust store %q: %w", c.side.TrustStore.Location, err)
 		}
+		next.ClientCAs = pool(trusted)
 	}
 	c.current.Store(next)
 	leaf := certificates[0].Leaf
@@ -141,55 +111,10 @@ func (c *Config) reload() error {
 	return nil
 }
 
-func (c *Config) trusted() (*x509.CertPool, error) {
-	certificates, err := loadTrust(&c.side.TrustStore)
-	if err != nil {
-		return nil, err
+func pool(certificates []*x509.Certificate) *x509.CertPool {
+	p := x509.NewCertPool()
+	for _, c := range certificates {
+		p.AddCert(c)
 	}
-	if len(certificates) == 0 {
-		return nil, errors.New("no trusted certificate in it, so no client could connect")
-	}
-	pool := x509.NewCertPool()
-	for _, certificate := range certificates {
-		pool.AddCert(certificate)
-	}
-	return pool, nil
-}
-
-// files are those that the configuration is made of.
-func (c *Config) files() []string {
-	var names []string
-	for _, s := range []*config.Store{&c.side.KeyStore, &c.side.TrustStore} {
-		for _, name := range []string{s.Location, s.PasswordPath} {
-			if name != "" {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}
-
-// A stamp tells whether a file has changed. A file that is missing has the zero stamp.
-type stamp struct {
-	modified time.Time
-	size     int64
-}
-
-func stampAll(names []string) []stamp {
-	stamps := make([]stamp, len(names))
-	for i, name := range names {
-		if info, err := os.Stat(name); err == nil {
-			stamps[i] = stamp{info.ModTime(), info.Size()}
-		}
-	}
-	return stamps
-}
-
-func stampsEqual(a, b []stamp) bool {
-	for i := range a {
-		if a[i].size != b[i].size || !a[i].modified.Equal(b[i].modified) {
-			return false
-		}
-	}
-	return true
+	return p
 }

@@ -107,6 +107,7 @@ type Connection struct {
 	Remote      netip.AddrPort // zero when the transport has no addresses
 	SessionID   int64          // 0 before the handshake
 	TimeoutMs   int32          // negotiated session timeout
+	Secure      bool           // over TLS
 	InterestOps int            // 1 while frames are read, 0 while not, 4 more while replies wait to be sent
 	Expires     time.Time      // when it is closed if nothing comes, rounded up to a tick
 	Stats       stats.ConnSnapshot
@@ -151,4 +152,18 @@ type WatchSummary struct {
 type Digest struct {
 	Zxid   int64
 	Digest uint64
+}
+
+// An Observer is the connection of an observer to the server that it follows; no word shows
+// it, only the admin server.
+type Observer struct {
+	ID            int64
+	Remote        netip.AddrPort
+	EstablishedMs int64 // since 1970
+	Queued        int64 // messages to it that wait
+	QueuedBytes   int64
+	Received      int64 // messages
+	Sent          int64
+	Requests      int64 // writes that it has forwarded
+	LastZxid      int64 // that it has acknowledged, -1 before the first
 }

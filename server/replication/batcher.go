@@ -1,11 +1,10 @@
 package replication
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -17,134 +16,33 @@ import (
 // gone after an error; then the batcher looks whether the node still lives.
 const enqueueTimeout = 100 * time.Millisecond
 
-// A batcher turns commands into log entries: all that wait while an entry is on its way
-// become the next one (group commit).
+// A batcher turns commands into log entries while this server leads: all that wait while an
+// entry is on its way become the next one (group commit).
 //
-// Propose encodes a command at once, so that nothing of the caller is kept. One goroutine,
-// run, owns the entries under way and gives them to raft; it does not wait for their
-// results, which the Observer gets, but for room for the next entry.
+// One goroutine, run, owns the entries under way and gives them to raft; it does not wait for
+// their results, which the Observer gets, but for room for the next entry. An entry that
+// still waits for the log store keeps the next one open: it would wait, too, and meanwhile
+// more commands come that need no entry of their own.
 type batcher struct {
-	n    *Node
-	wake chan struct{} // the queue is no longer empty
-	stop chan struct{} // closed by close
-	done chan struct{} // closed by run
+	n      *Node
+	q      *queue
+	stop   chan struct{} // closed by close
+	done   chan struct{} // closed by run
+	again  chan struct{} // leadership was to be handed over, and was not
+	stored chan struct{} // unstored has become 0
+
+	unstored atomic.Int64 // entries given to raft that the log store has not taken
 
 	// Owned by run.
+	gen      uint64             // of the entries under way
 	inflight []raft.ApplyFuture // oldest first
-
-	mu      sync.Mutex // guards what follows
-	queue   []chunk    // oldest first
-	bytes   int        // in the queue
-	spare   []byte     // a buffer for the next chunk
-	leading bool       // commands are accepted
-	closed  bool
-	changed chan struct{} // closed when leading or closed change
-	room    chan struct{} // closed when the queue is no longer full; nil if nobody waits
-}
-
-// A chunk is the commands of one entry to be.
-type chunk struct {
-	b     []byte
-	count int
 }
 
 func newBatcher(n *Node) *batcher {
 	return &batcher{
-		n: n, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		changed: make(chan struct{}),
+		n: n, q: n.queue, stop: make(chan struct{}), done: make(chan struct{}),
+		again: make(chan struct{}, 1), stored: make(chan struct{}, 1),
 	}
-}
-
-// propose queues a command.
-func (b *batcher) propose(c *state.Command) error {
-	b.mu.Lock()
-	switch {
-	case b.closed || b.n.halted():
-		b.mu.Unlock()
-		return ErrClosed
-	case !b.leading:
-		b.mu.Unlock()
-		return ErrNotLeader
-	case b.bytes >= b.n.o.MaxQueueBytes:
-		b.mu.Unlock()
-		return ErrQueueFull
-	}
-	first := len(b.queue) == 0
-	if first || len(b.queue[len(b.queue)-1].b) >= b.n.o.MaxBatchBytes {
-		b.queue = append(b.queue, chunk{b: b.spare})
-		b.spare = nil
-	}
-	last := &b.queue[len(b.queue)-1]
-	before := len(last.b)
-	last.b = state.AppendCommand(last.b, c)
-	last.count++
-	b.bytes += len(last.b) - before
-	b.mu.Unlock()
-	if first {
-		select {
-		case b.wake <- struct{}{}:
-		default:
-		}
-	}
-	return nil
-}
-
-// waitQueue returns when there is room in the queue.
-func (b *batcher) waitQueue(ctx context.Context) error {
-	for {
-		b.mu.Lock()
-		if b.closed {
-			b.mu.Unlock()
-			return ErrClosed
-		}
-		if b.bytes < b.n.o.MaxQueueBytes {
-			b.mu.Unlock()
-			return nil
-		}
-		if b.room == nil {
-			b.room = make(chan struct{})
-		}
-		room := b.room
-		b.mu.Unlock()
-		select {
-		case <-room:
-		case <-b.n.dead:
-			return ErrClosed
-		case <-ctx.Done():
-			return contextError(ctx, "room in the queue of proposals")
-		}
-	}
-}
-
-// take returns the next chunk; ok is false if the queue is empty.
-func (b *batcher) take() (c chunk, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.queue) == 0 {
-		return chunk{}, false
-	}
-	c = b.queue[0]
-	b.queue[0] = chunk{}
-	b.queue = b.queue[1:]
-	if len(b.queue) == 0 {
-		b.queue = nil
-	}
-	b.bytes -= len(c.b)
-	if b.room != nil && b.bytes < b.n.o.MaxQueueBytes {
-		close(b.room)
-		b.room = nil
-	}
-	return c, true
-}
-
-// giveBack keeps a chunk's buffer for a later one.
-func (b *batcher) giveBack(buf []byte) {
-	if cap(buf) > 2*b.n.o.MaxBatchBytes {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.spare = buf[:0]
 }
 
 // run submits entries until the node is closed or has failed.
@@ -152,17 +50,38 @@ func (b *batcher) run() {
 	defer close(b.done)
 	for !b.n.halted() {
 		select {
-		case lead := <-b.n.raft.LeaderCh():
-			b.setLeading(lead && b.lead())
-		case <-b.wake:
+		case leads := <-b.n.raft.LeaderCh():
+			b.led(leads)
+		case <-b.again:
+			b.led(b.n.raft.State() == raft.Leader)
+		case <-b.q.wake:
+			b.submitQueue()
 		case <-b.n.dead:
 		case <-b.stop:
 			b.submitQueue() // what was accepted is not dropped
 			b.settle()
 			return
 		}
+	}
+}
+
+// led begins or ends a time of leadership. Leadership that was lost and won again is a new
+// one: entries may have been lost in between.
+func (b *batcher) led(leads bool) {
+	b.lost()
+	if leads && b.lead() {
+		b.gen = b.q.setRoute(routeLog)
 		b.submitQueue()
 	}
+}
+
+// lost forgets the entries under way: whoever proposed their commands asks again.
+func (b *batcher) lost() {
+	if b.gen != 0 {
+		b.q.unroute(b.gen)
+	}
+	b.gen, b.inflight = 0, nil
+	b.unstored.Store(0)
 }
 
 // lead begins a term of leadership: its first entry raises the epoch of the zxid, and when
@@ -178,65 +97,72 @@ func (b *batcher) lead() bool {
 	if level >= state.CurrentLevel {
 		return true
 	}
-	// All members, this one, know the current level.
+	// All members know the current level: there has been one only.
 	raise := state.AppendCommand(nil, &state.Command{Kind: state.KindLevel, Level: state.CurrentLevel})
 	return b.submit(chunk{raise, 1}) && b.settle()
-}
-
-func (b *batcher) setLeading(leading bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.leading = leading
-	close(b.changed)
-	b.changed = make(chan struct{})
-}
-
-func (b *batcher) isLeading() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.leading
-}
-
-// waitLeading returns when commands are accepted.
-func (b *batcher) waitLeading(ctx context.Context) error {
-	for {
-		b.mu.Lock()
-		leading, closed, changed := b.leading, b.closed, b.changed
-		b.mu.Unlock()
-		if closed {
-			return ErrClosed
-		}
-		if leading {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-b.n.dead:
-			return b.n.deadError()
-		case <-ctx.Done():
-			return contextError(ctx, "leadership")
-		}
-	}
 }
 
 // submitQueue submits all that waits. Commands that arrive while it waits for an older
 // entry join the next one.
 func (b *batcher) submitQueue() {
-	for {
-		b.mu.Lock()
-		empty := len(b.queue) == 0
-		b.mu.Unlock()
-		if empty {
-			return
-		}
+	for b.gen != 0 && !b.q.empty() {
 		if len(b.inflight) >= b.n.o.MaxInflight && !b.reap() {
 			return
 		}
-		c, ok := b.take()
+		if !b.waitStored() {
+			return
+		}
+		c, ok := b.q.take(b.gen)
 		if !ok || !b.submit(c) {
 			return
 		}
-		b.giveBack(c.b)
+		b.q.giveBack(c.b)
+	}
+}
+
+// waitStored waits until the log store has all entries under way. If leadership is lost it
+// never gets some.
+func (b *batcher) waitStored() bool {
+	for b.unstored.Load() > 0 {
+		select {
+		case <-b.stored:
+		case leads := <-b.n.raft.LeaderCh():
+			b.led(leads)
+			return false
+		case <-b.again: // while leadership is handed over, raft takes nothing
+			b.led(b.n.raft.State() == raft.Leader)
+			return false
+		case <-b.n.dead:
+			return false
+		}
+	}
+	return true
+}
+
+// noteStored is told of the entries that the log store has taken.
+func (b *batcher) noteStored(entries []*raft.Log) {
+	var n int64
+	for _, e := range entries {
+		if e.Type == raft.LogCommand {
+			n++
+		}
+	}
+	for {
+		was := b.unstored.Load()
+		left := max(was-n, 0) // some may be another leader's
+		if was == 0 || !b.unstored.CompareAndSwap(was, left) {
+			if was == 0 {
+				return
+			}
+			continue
+		}
+		if left == 0 {
+			select {
+			case b.stored <- struct{}{}:
+			default:
+			}
+		}
+		return
 	}
 }
 
@@ -248,6 +174,7 @@ func (b *batcher) submit(c chunk) bool {
 	start := state.AppendHeader(head[:0], &h, c.count)
 	data := make([]byte, 0, len(start)+len(c.b))
 	data = append(append(data, start...), c.b...)
+	b.unstored.Add(1)
 	for !b.n.halted() {
 		f := b.n.raft.ApplyLog(raft.Log{Data: data}, enqueueTimeout)
 		if !refused(f) {
@@ -275,8 +202,13 @@ func (b *batcher) reap() bool {
 	if err == nil || errors.Is(err, raft.ErrRaftShutdown) {
 		return !b.n.halted()
 	}
-	// A lone server loses its leadership or an entry for one reason only: its disk.
-	b.n.fail(fmt.Errorf("a log entry was lost: %w", err))
+	if b.n.peers == nil {
+		// A lone server loses its leadership or an entry for one reason only: its disk.
+		b.n.fail(fmt.Errorf("a log entry was lost: %w", err))
+		return false
+	}
+	b.n.o.Logger.Debug("a log entry was not committed here", "reason", err)
+	b.lost()
 	return false
 }
 
@@ -289,13 +221,18 @@ func (b *batcher) settle() bool {
 	return ok && !b.n.halted()
 }
 
-// close refuses further commands, submits those that wait and returns when all are applied.
+// relead has run look again whether this server leads.
+func (b *batcher) relead() {
+	select {
+	case b.again <- struct{}{}:
+	default:
+	}
+}
+
+// close refuses further commands, submits those that wait and returns when all are applied,
+// or lost with the leadership.
 func (b *batcher) close() {
-	b.mu.Lock()
-	b.closed = true
-	close(b.changed)
-	b.changed = make(chan struct{})
-	b.mu.Unlock()
+	b.q.close()
 	close(b.stop)
 	<-b.done
 }

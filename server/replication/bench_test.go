@@ -30,6 +30,9 @@ func (b *benchObserver) Applied(c *state.Command, r *state.Result) {
 }
 func (b *benchObserver) BatchDone()     {}
 func (b *benchObserver) BatchReleased() {}
+
+// Routed implements Observer.
+func (b *benchObserver) Routed(uint64) {}
 func (b *benchObserver) Restored()      {}
 
 // BenchmarkPropose: setData of 100 bytes through queue, log, disk and machine, with so many
@@ -61,7 +64,7 @@ func benchPropose(b *testing.B, o Options, outstanding int) {
 	}
 	defer n.Close()
 	r.Node = n
-	if err := n.WaitLeading(testContext(b)); err != nil {
+	if err := n.WaitReady(testContext(b)); err != nil {
 		b.Fatal(err)
 	}
 	r.session()
@@ -127,6 +130,7 @@ type quietObserver struct{}
 func (quietObserver) Applied(*state.Command, *state.Result) {}
 func (quietObserver) BatchDone()                            {}
 func (quietObserver) BatchReleased()                        {}
+func (quietObserver) Routed(uint64)                         {}
 func (quietObserver) Restored()                             {}
 
 // BenchmarkRestart: from Open until the first write can be proposed, with a million nodes.
@@ -154,7 +158,7 @@ func BenchmarkRestart(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := n.WaitLeading(testContext(b)); err != nil {
+				if err := n.WaitReady(testContext(b)); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()

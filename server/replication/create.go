@@ -30,13 +30,13 @@ func Create(o Options, m *state.Machine) (err error) {
 	if !st.isNew {
 		return fmt.Errorf("%s: %w", o.Dir, errNotEmpty)
 	}
-	n := &Node{o: o, stores: st, transport: newSoloTransport(st.id.serverID())}
+	n := &Node{o: o, stores: st, solo: newSoloTransport(st.id.serverID())}
 	conf := n.raftConfig()
 	self := n.lone()
-	if err := raft.BootstrapCluster(conf, st.log, st.stable, st.snaps, n.transport, self); err != nil {
+	if err := raft.BootstrapCluster(conf, st.log, st.stable, st.snaps, n.solo, self); err != nil {
 		return fmt.Errorf("cannot begin a new database: %w", err)
 	}
-	if err := writeFirstSnapshot(st, n.transport, self, m); err != nil {
+	if err := writeFirstSnapshot(st, n.solo, self, m); err != nil {
 		return fmt.Errorf("cannot write the first snapshot: %w", err)
 	}
 	return st.commit()
@@ -66,4 +66,5 @@ type noObserver struct{}
 func (noObserver) Applied(*state.Command, *state.Result) {}
 func (noObserver) BatchDone()                            {}
 func (noObserver) BatchReleased()                        {}
+func (noObserver) Routed(uint64)                         {}
 func (noObserver) Restored()                             {}

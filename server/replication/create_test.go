@@ -26,7 +26,7 @@ func TestCreatedDirectoryServesTheMachine(t *testing.T) {
 		n, info, err := Open(Options{Dir: dir, Settings: func() state.Settings { return state.Settings{} }, Observer: noObserver{}})
 		require.NoError(t, err)
 		require.False(t, info.New)
-		require.NoError(t, n.WaitLeading(context.Background()))
+		require.NoError(t, n.WaitReady(context.Background()))
 		n.RLock()
 		got := n.Machine().Tree().Lookup("/imported")
 		require.NotNil(t, got)

@@ -35,7 +35,7 @@ func (l *life) run(t *testing.T, o Options) error {
 		}
 		r.Node = n
 		err = func() error {
-			if err := n.WaitLeading(testContext(t)); err != nil {
+			if err := n.WaitReady(testContext(t)); err != nil {
 				return err
 			}
 			if start == 0 {
@@ -171,7 +171,7 @@ func TestFailedSyncEndsTheNode(t *testing.T) {
 	if r.digest() != before {
 		t.Fatal("the machine has changed")
 	}
-	if err := r.WaitLeading(testContext(t)); err != nil && !errors.Is(err, syscall.EIO) {
+	if err := r.WaitReady(testContext(t)); err != nil && !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
 	}
 	ops := disk.Ops()

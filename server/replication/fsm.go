@@ -43,6 +43,7 @@ func (f *fsm) Apply(entry *raft.Log) any {
 // is told by the Observer.
 func (f *fsm) ApplyBatch(entries []*raft.Log) []any {
 	<-f.n.begun // the Observer is not there before
+	f.n.tellCommit(entries[len(entries)-1])
 	for _, entry := range entries {
 		if f.n.halted() {
 			break // an entry that is not applied stays in the log
@@ -59,6 +60,7 @@ func (f *fsm) ApplyBatch(entries []*raft.Log) []any {
 		f.bytes += int64(len(entry.Data))
 		f.count += int64(len(f.commands))
 	}
+	f.n.progressed()
 	o := &f.n.o
 	if o.SnapshotBytes > 0 && f.bytes >= o.SnapshotBytes || o.SnapCount > 0 && f.count >= int64(o.SnapCount) {
 		f.n.keeper.want()
@@ -139,6 +141,7 @@ func (f *fsm) Restore(in io.ReadCloser) error {
 	defer f.n.mu.Unlock()
 	f.n.machine = m
 	f.n.applied.Store(r.d.index)
+	f.n.progressed()
 	f.n.o.Observer.Restored()
 	return nil
 }

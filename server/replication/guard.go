@@ -41,6 +41,7 @@ func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
 	if err := g.logStore.StoreLogs(entries); err != nil {
 		return g.n.storeFailed(err)
 	}
+	g.n.batcher.noteStored(entries)
 	took := g.n.o.Now().Sub(start)
 	g.n.o.Meters.Stored(len(entries), took)
 	if took >= g.n.o.SlowSync {

@@ -65,10 +65,22 @@ func newIdentity(o *Options) (identity, error) {
 	if _, err := io.ReadFull(o.Rand, b[:]); err != nil {
 		return identity{}, fmt.Errorf("cannot draw a random number: %w", err)
 	}
-	return identity{
+	id := identity{
 		version: formatVersion, state: stateNew, cluster: hex.EncodeToString(b[:8]),
 		myID: o.MyID, incarnation: hex.EncodeToString(b[8:]), logStore: o.LogStore,
-	}, nil
+	}
+	if o.Cluster != nil {
+		id.cluster = "" // that of all its members, see bootstrap.go
+	}
+	return id, nil
+}
+
+// joined is the name of the cluster, "" while the directory is not complete.
+func (id *identity) joined() string {
+	if id.state != stateReady {
+		return ""
+	}
+	return id.cluster
 }
 
 // serverID is raft's name for this server, and its address too: the transport knows where

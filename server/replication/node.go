@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/zkd-project/zkd/server/replication/damage"
+	"github.com/zkd-project/zkd/server/replication/peer"
 	"github.com/zkd-project/zkd/server/state"
 )
 
@@ -26,12 +27,24 @@ const (
 
 // A Node is this server's part in the replicated log.
 type Node struct {
-	o         Options
-	stores    *stores
-	transport *soloTransport
-	raft      *raft.Raft
-	batcher   *batcher
-	keeper    *keeper
+	o       Options
+	stores  *stores
+	solo    *soloTransport  // of a server without peers
+	peers   *peer.Transport // of one that has some; nil without
+	raft    *raft.Raft      // may be used when up is set
+	queue   *queue
+	batcher *batcher
+	keeper  *keeper
+	up      atomic.Bool // raft runs
+	loops   sync.WaitGroup
+	halt    chan struct{} // closed by Close: ends watchLeader and follow
+
+	leaderMu  sync.Mutex
+	leaderNow leadership // guarded by leaderMu
+
+	progressMu sync.Mutex
+	progress   chan struct{} // guarded by progressMu: closed when something was applied; nil if nobody waits
+	awaited    atomic.Bool   // progress is set
 
 	// mu is taken by the FSM goroutine once per batch, and by readers once per read.
 	mu      sync.RWMutex
@@ -40,9 +53,10 @@ type Node struct {
 	applied    atomic.Uint64 // index of the last entry that the machine has seen
 	closing    atomic.Bool   // Close has been called
 	storesLive atomic.Bool   // errors of the stores end the node
-	begun      chan struct{} // closed by the first WaitLeading or Close: applying may begin
+	begun      chan struct{} // closed by the first WaitReady or Close: applying may begin
 	beginOnce  sync.Once
-	electOnce  sync.Once
+	readyOnce  sync.Once
+	readyErr   error
 	dead       chan struct{} // closed when the node has failed or is closed
 	deadOnce   sync.Once
 	failure    atomic.Pointer[error] // why it has failed
@@ -51,7 +65,7 @@ type Node struct {
 }
 
 // Open opens the data directory, or makes it, and loads the newest snapshot. The log is
-// applied in WaitLeading. Damage is a *DamageError; what is damaged is left as it is.
+// applied in WaitReady. Damage is a *DamageError; what is damaged is left as it is.
 func Open(o Options) (*Node, Info, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, Info{}, err
@@ -61,16 +75,18 @@ func Open(o Options) (*Node, Info, error) {
 	if err != nil {
 		return nil, Info{}, err
 	}
-	n := &Node{o: o, stores: st, begun: make(chan struct{}), dead: make(chan struct{})}
+	n := &Node{o: o, stores: st, begun: make(chan struct{}), dead: make(chan struct{}), halt: make(chan struct{})}
+	n.leaderNow.changed = make(chan struct{})
+	n.queue = newQueue(n)
 	n.batcher, n.keeper = newBatcher(n), newKeeper(n)
 	info := Info{New: st.isNew}
 	if err := n.recover(&info); err != nil {
+		if n.peers != nil {
+			n.peers.Close()
+		}
 		st.close()
 		return nil, Info{}, err
 	}
-	n.storesLive.Store(true)
-	go n.batcher.run()
-	go n.keeper.run()
 	info.Took = n.o.Now().Sub(start)
 	return n, info, nil
 }
@@ -92,7 +108,13 @@ func (n *Node) recover(info *Info) error {
 	if last > info.SnapshotIndex {
 		info.Replay = last - info.SnapshotIndex
 	}
-	return n.startRaft()
+	if n.o.Cluster == nil {
+		return n.startRaft(n.lone())
+	}
+	if err := n.openPeers(); err != nil || n.stores.isNew {
+		return err // found starts raft
+	}
+	return n.startRaft(raft.Configuration{})
 }
 
 // loadSnapshot restores the machine from the newest snapshot. If that cannot be done the
@@ -142,6 +164,9 @@ func (n *Node) checkContinuity(snapshot uint64) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("cannot read the log: %w", err)
 	}
+	if snapshot == 0 && first == 0 && n.o.Cluster != nil {
+		return nil // it has joined a cluster, and no leader has reached it yet
+	}
 	if err := continuity(n.o.LogDir, snapshot, first, last); err != nil {
 		return err
 	}
@@ -170,11 +195,16 @@ func continuity(dir string, snapshot, first, last uint64) error {
 	return &damage.Error{File: dir, Offset: -1, What: missing, Repair: damage.Rejoin}
 }
 
-// startRaft starts raft on the stores; a new directory gets its first entry before. raft
+// startRaft starts raft on the stores, and the loops that need it. A new directory gets its
+// first entry before, the configuration first, unless that is to come from a leader. raft
 // panics if it cannot read the log: that becomes an error here.
-func (n *Node) startRaft() (err error) {
-	n.transport = newSoloTransport(n.stores.id.serverID())
+func (n *Node) startRaft(first raft.Configuration) (err error) {
 	conf := n.raftConfig()
+	var transport raft.Transport = n.peers
+	if n.peers == nil {
+		n.solo = newSoloTransport(n.stores.id.serverID())
+		transport = n.solo
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			var ok bool
@@ -187,22 +217,52 @@ func (n *Node) startRaft() (err error) {
 	stable := &guardedStable{n.stores.stable, n}
 	snaps := &guardedSnapshots{n.stores.snaps, n}
 	if n.stores.isNew {
-		if err := raft.BootstrapCluster(conf, log, stable, snaps, n.transport, n.lone()); err != nil {
+		if err := n.beginDatabase(conf, first, transport); err != nil {
 			return fmt.Errorf("cannot begin a new database: %w", err)
 		}
-		if err := n.stores.commit(); err != nil {
-			return err
-		}
 	}
-	n.raft, err = raft.NewRaft(conf, &fsm{n: n}, log, stable, snaps, n.transport)
+	n.raft, err = raft.NewRaft(conf, &fsm{n: n}, log, stable, snaps, transport)
 	if err != nil {
 		return fmt.Errorf("cannot start raft: %w", err)
+	}
+	n.up.Store(true)
+	n.storesLive.Store(true)
+	go n.batcher.run()
+	go n.keeper.run()
+	if n.peers != nil {
+		n.loops.Go(func() { n.watchLeader(n.halt) })
+		n.loops.Go(func() { n.follow(n.halt) })
+		n.loops.Go(func() { n.tend(n.halt) })
 	}
 	return nil
 }
 
+// beginDatabase makes a new directory complete.
+func (n *Node) beginDatabase(conf *raft.Config, first raft.Configuration, t raft.Transport) error {
+	st := n.stores
+	if len(first.Servers) > 0 {
+		if err := raft.BootstrapCluster(conf, st.log, st.stable, st.snaps, t, first); err != nil {
+			return err
+		}
+	} else if err := st.stable.SetUint64(keyCurrentTerm, 0); err != nil { // its absence is damage
+		return err
+	}
+	return st.commit()
+}
+
 // raftConfig is the configuration of raft.
 func (n *Node) raftConfig() *raft.Config {
+	c := n.commonConfig()
+	if n.o.Cluster != nil {
+		c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = electionTimeout, electionTimeout, leaseTimeout
+		c.CommitTimeout = commitTimeout
+		c.PreVoteDisabled = false
+	}
+	return c
+}
+
+// commonConfig is that of a lone server.
+func (n *Node) commonConfig() *raft.Config {
 	return &raft.Config{
 		ProtocolVersion: raft.ProtocolVersionMax, LocalID: n.stores.id.serverID(),
 		HeartbeatTimeout: soloTimeout, ElectionTimeout: soloTimeout, LeaderLeaseTimeout: soloTimeout,
@@ -218,26 +278,55 @@ func (n *Node) raftConfig() *raft.Config {
 
 // lone is the cluster of this server alone.
 func (n *Node) lone() raft.Configuration {
-	return raft.Configuration{Servers: []raft.Server{{ID: n.stores.id.serverID(), Address: n.transport.addr}}}
+	id := n.stores.id.serverID()
+	return raft.Configuration{Servers: []raft.Server{{ID: id, Address: raft.ServerAddress(id)}}}
 }
 
-// WaitLeading starts applying the log, and the election, and returns when this server leads
-// and all of the log from before is applied: Propose takes commands from then on.
-func (n *Node) WaitLeading(ctx context.Context) error {
+// WaitReady forms the cluster if there is none yet, starts applying the log, and returns when
+// there is a leader, this server or another, and all of the log from before its time is
+// applied here: Propose takes commands from then on, until the leader is lost.
+func (n *Node) WaitReady(ctx context.Context) error {
 	n.begin()
-	n.electOnce.Do(func() { n.transport.elect(n.stores.id.serverID()) })
-	return n.batcher.waitLeading(ctx)
+	n.readyOnce.Do(func() {
+		switch {
+		case n.solo != nil:
+			n.solo.elect(n.stores.id.serverID())
+		case !n.up.Load():
+			n.readyErr = n.found(ctx)
+		}
+	})
+	if n.readyErr != nil {
+		return n.readyErr
+	}
+	_, err := n.queue.wait(ctx, "a leader", func(r route) bool { return r != routeNone })
+	return err
 }
 
 func (n *Node) begin() { n.beginOnce.Do(func() { close(n.begun) }) }
 
 // Propose queues a command for the log. Commands take effect in the order of the calls;
 // the Observer hears of the result. c and its slices can be used again when it returns.
-// After an error nothing was queued.
-func (n *Node) Propose(c *state.Command) error { return n.batcher.propose(c) }
+// After an error nothing was queued. Where leadership changes hands a command may be lost
+// without a word: see Observer.Routed.
+func (n *Node) Propose(c *state.Command) error { return n.queue.propose(c) }
+
+// ProposeIn queues a command, as state.AppendCommand encodes it, in a generation that Routed
+// has named; ErrStale if that is over.
+func (n *Node) ProposeIn(gen uint64, encoded []byte) error {
+	return n.queue.push(gen, 1, true, func(b []byte) []byte { return append(b, encoded...) })
+}
+
+// Repeat is ProposeIn for commands that were accepted before, in an earlier generation: it
+// takes them also if the queue is full.
+func (n *Node) Repeat(gen uint64, encoded []byte) error {
+	return n.queue.push(gen, 1, false, func(b []byte) []byte { return append(b, encoded...) })
+}
+
+// Clustered says whether this server is one of several: only then leadership can change.
+func (n *Node) Clustered() bool { return n.peers != nil }
 
 // WaitQueue returns nil when the queue of Propose has room.
-func (n *Node) WaitQueue(ctx context.Context) error { return n.batcher.waitQueue(ctx) }
+func (n *Node) WaitQueue(ctx context.Context) error { return n.queue.waitRoom(ctx) }
 
 // RLock keeps the machine as it is until RUnlock. Keep it short: the applier waits.
 func (n *Node) RLock() { n.mu.RLock() }
@@ -251,11 +340,17 @@ func (n *Node) Machine() *state.Machine { return n.machine }
 
 // Role is what this server is at the moment.
 func (n *Node) Role() Role {
+	if !n.up.Load() {
+		return Electing
+	}
 	switch n.raft.State() {
 	case raft.Leader:
 		return Leader
 	case raft.Follower:
 		if _, leader := n.raft.LeaderWithID(); leader != "" {
+			if n.o.Cluster != nil && n.isObserver(n.o.MyID) {
+				return Observing
+			}
 			return Follower
 		}
 	}
@@ -264,7 +359,7 @@ func (n *Node) Role() Role {
 
 // Mode is the role in ZooKeeper's words; a server without peers is "standalone".
 func (n *Node) Mode() string {
-	if len(n.raft.GetConfiguration().Configuration().Servers) <= 1 {
+	if n.peers == nil {
 		return "standalone"
 	}
 	return n.Role().String()
@@ -339,18 +434,39 @@ func (n *Node) deadError() error {
 func (n *Node) Close() error {
 	n.closeOnce.Do(func() {
 		n.closing.Store(true)
-		if !n.batcher.isLeading() {
-			// The log is still being replayed. It can be left at any entry.
+		if !n.Leads() {
+			// The log is still being replayed, or another server leads. It can be left at any entry.
 			n.deadOnce.Do(func() { close(n.dead) })
 		}
 		n.begin()
-		n.batcher.close()
-		n.deadOnce.Do(func() { close(n.dead) })
-		down := n.raft.Shutdown()
-		n.keeper.close()
-		err := down.Error()
+		close(n.halt)
+		n.readyOnce.Do(func() { n.readyErr = ErrClosed }) // waits for a found under way
+		var err error
+		if n.up.Load() {
+			n.batcher.close()
+			n.deadOnce.Do(func() { close(n.dead) })
+			err = n.closeRaft()
+		} else {
+			n.queue.close()
+			n.deadOnce.Do(func() { close(n.dead) })
+			if n.peers != nil {
+				n.peers.Close()
+			}
+		}
 		n.storesLive.Store(false)
 		n.closeErr = errors.Join(err, n.stores.close())
 	})
 	return n.closeErr
+}
+
+// closeRaft ends raft, the loops and the transport. The transport comes before the wait for
+// raft, which waits for its calls.
+func (n *Node) closeRaft() error {
+	down := n.raft.Shutdown()
+	if n.peers != nil {
+		n.peers.Close()
+	}
+	n.loops.Wait()
+	n.keeper.close()
+	return down.Error()
 }

@@ -158,7 +158,7 @@ func TestFullQueueRefusesAndWaitQueueWaits(t *testing.T) {
 	defer n.Close()
 	defer open()
 	r.Node = n
-	if err := n.WaitLeading(testContext(t)); err != nil {
+	if err := n.WaitReady(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.WaitQueue(context.Background()); err != nil {
@@ -207,7 +207,7 @@ func TestFullQueueRefusesAndWaitQueueWaits(t *testing.T) {
 	if err := n.SnapshotNow(context.Background()); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
-	if err := n.WaitLeading(context.Background()); !errors.Is(err, ErrClosed) {
+	if err := n.WaitReady(context.Background()); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
 }
@@ -224,7 +224,7 @@ func TestProposeBeforeLeadingIsRefused(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := n.WaitLeading(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := n.WaitReady(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	n.Close()
@@ -258,7 +258,7 @@ func TestCloseWithoutServingLeavesNothingBehind(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	n.WaitLeading(ctx)
+	n.WaitReady(ctx)
 	n.Close()
 	r = openRig(t, o)
 	if r.data(nodePath(2999)) == nil {

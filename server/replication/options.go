@@ -46,8 +46,11 @@ var ErrQueueFull = errors.New("the queue of proposals is full")
 // ErrClosed is returned when the node is closing or has stopped after a Fatal error.
 var ErrClosed = errors.New("the node is closed")
 
-// ErrNotLeader is returned by Propose on a server that does not lead: nothing was queued.
-var ErrNotLeader = errors.New("this server is not the leader")
+// ErrNotLeader is returned by Propose while there is no leader: nothing was queued.
+var ErrNotLeader = errors.New("there is no leader")
+
+// ErrStale is returned by ProposeIn when another generation has begun: nothing was queued.
+var ErrStale = errors.New("the way to the leader has changed")
 
 // DamageError is returned by Open and CheckDir, and given to Fatal, when stored data is not
 // as it was written.
@@ -55,7 +58,7 @@ type DamageError = damage.Error
 
 // An Observer hears of what is applied. The methods with "locked" in their comment are
 // called under the write lock, all but Restored from one goroutine, in the order of the
-// log, and must not block. The first call comes after the first call of WaitLeading.
+// log, and must not block. The first call comes after the first call of WaitReady.
 type Observer interface {
 	// Applied is called for each command (locked). c and r are reused, and c's slices alias
 	// the log entry: copy what is kept.
@@ -64,6 +67,10 @@ type Observer interface {
 	BatchDone()
 	// BatchReleased is called after BatchDone, when the lock has been released.
 	BatchReleased()
+	// Routed is called when proposals have found a way, through this server or to the leader,
+	// and a new generation of them has begun: what was proposed before and is not applied yet is
+	// to be proposed again, in order. It must not wait for proposals.
+	Routed(gen uint64)
 	// Restored is called when a snapshot has replaced the machine while the node serves
 	// (locked).
 	Restored()
@@ -119,6 +126,10 @@ type Options struct {
 	SegmentBytes int64
 
 	MyID int // of this server among its cluster, 1–255; 1 by default
+	// Cluster says who the others are; nil: there are none.
+	Cluster *Cluster
+	// Boot tells this process from those before and after it; random if 0.
+	Boot uint64
 
 	// SnapshotBytes of log are applied between two snapshots; negative: SnapCount alone
 	// decides. Too small: the server does little else; too large: restarts take long.
@@ -164,6 +175,12 @@ func (o *Options) setDefaults() error {
 	if o.LogStore != logStoreSegment && o.LogStore != logStoreBolt {
 		return fmt.Errorf("unknown log store %q: use %q or %q", o.LogStore, logStoreSegment, logStoreBolt)
 	}
+	setDefault(&o.MyID, 1)
+	if o.Cluster != nil {
+		if err := o.Cluster.check(o.MyID); err != nil {
+			return err
+		}
+	}
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
@@ -182,7 +199,6 @@ func (o *Options) setDefaults() error {
 	if o.SlowSync <= 0 {
 		o.SlowSync = defaultSlowSync
 	}
-	setDefault(&o.MyID, 1)
 	setDefault(&o.SnapRetain, defaultSnapRetain)
 	setDefault(&o.MaxQueueBytes, defaultQueueBytes)
 	setDefault(&o.MaxBatchBytes, defaultBatchBytes)
@@ -213,7 +229,7 @@ func setDefault(v *int, d int) {
 type Info struct {
 	New           bool   // the data directory was empty
 	SnapshotIndex uint64 // log index of the snapshot that was loaded, 0 without one
-	Replay        uint64 // log entries that WaitLeading will apply
+	Replay        uint64 // log entries that WaitReady will apply
 	Took          time.Duration
 }
 

@@ -67,6 +67,7 @@ func (r *rig) Applied(c *state.Command, res *state.Result) {
 
 func (r *rig) BatchDone()     { r.mu.Lock(); r.batches++; r.lockHeld = false; r.mu.Unlock() }
 func (r *rig) BatchReleased() {}
+func (r *rig) Routed(uint64)  {}
 func (r *rig) Restored()      { r.mu.Lock(); r.restored++; r.mu.Unlock() }
 
 func testOptions() Options {
@@ -107,7 +108,7 @@ func tryOpenRig(t testing.TB, o Options) (*rig, error) {
 			r.Node.Close()
 		}
 	})
-	return r, r.WaitLeading(testContext(t))
+	return r, r.WaitReady(testContext(t))
 }
 
 func testContext(t testing.TB) context.Context {

@@ -98,6 +98,7 @@ func openMemory(o *Options) (*stores, error) {
 	s.commit = func() error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		s.id.state = stateReady
 		m.id, m.ready = s.id, true
 		return nil
 	}
@@ -121,6 +122,12 @@ func (s *stores) openDir(o *Options) error {
 		return s.openReady(o)
 	}
 	if err := s.mayBegin(o, found); err != nil {
+		return err
+	}
+	if found && id.myID == o.MyID && id.logStore == o.LogStore {
+		// Others may have been told of this incarnation. It has never been anything but empty.
+		s.id = id
+	} else if s.id, err = newIdentity(o); err != nil {
 		return err
 	}
 	return s.begin(o)
@@ -209,10 +216,6 @@ func ownFiles(fsys vfs.FS, dir string) []string {
 
 // begin makes the stores in a directory that holds none, or an incomplete new one.
 func (s *stores) begin(o *Options) error {
-	var err error
-	if s.id, err = newIdentity(o); err != nil {
-		return err
-	}
 	s.isNew = true
 	if err := writeIdentity(o.FS, o.Dir, &s.id); err != nil {
 		return fmt.Errorf("cannot begin a new database: %w", err)

@@ -50,6 +50,9 @@ func (l *nodeLife) Applied(c *state.Command, r *state.Result) {
 
 func (l *nodeLife) BatchDone()     {}
 func (l *nodeLife) BatchReleased() {}
+
+// Routed implements replication.Observer.
+func (l *nodeLife) Routed(uint64) {}
 func (l *nodeLife) Restored()      {}
 
 func (l *nodeLife) open() (*replication.Node, error) {
@@ -62,7 +65,7 @@ func (l *nodeLife) open() (*replication.Node, error) {
 	}
 	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
 	defer cancel()
-	if err := n.WaitLeading(ctx); err != nil {
+	if err := n.WaitReady(ctx); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("wait for leadership: %w", err)
 	}

@@ -31,6 +31,7 @@ const (
 	frameWelcome frameType = 2 // its answer
 	frameRefusal frameType = 3 // or this one, and the end
 	frameBye     frameType = 4 // the end is in order: nobody has died
+	// 5 is frameIntroduction
 
 	frameVote       frameType = 16
 	framePreVote    frameType = 17

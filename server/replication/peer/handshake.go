@@ -54,19 +54,13 @@ func refuse(code RefusalCode, format string, args ...any) *RefusedError {
 // dial opens a connection to a member: one attempt. Whoever reads from it must drop it at the
 // end.
 func (t *Transport) dial(ctx context.Context, id raft.ServerID, kind Kind) (*conn, error) {
-	address, err := t.o.Resolve(id)
-	if err != nil {
-		return nil, fmt.Errorf("cannot find the address of member %s: %w", id, err)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
 
-	dialCtx, cancelDial := context.WithTimeout(ctx, t.o.DialTimeout)
-	defer cancelDial()
-	raw, err := t.o.Network.Dial(dialCtx, address)
+	raw, err := t.reach(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach member %s at %s: %w", id, address, err)
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	c, err := t.greet(ctx, raw, id, kind)
@@ -75,7 +69,7 @@ func (t *Transport) dial(ctx context.Context, id raft.ServerID, kind Kind) (*con
 	}
 	if err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("handshake with member %s at %s: %w", id, address, err)
+		return nil, fmt.Errorf("handshake with member %s at %s: %w", id, raw.RemoteAddr(), err)
 	}
 	t.met(c)
 	if !t.keep(c) {
@@ -85,28 +79,24 @@ func (t *Transport) dial(ctx context.Context, id raft.ServerID, kind Kind) (*con
 	return c, nil
 }
 
+// reach opens a connection to where a member is, without a handshake.
+func (t *Transport) reach(ctx context.Context, id raft.ServerID) (net.Conn, error) {
+	address, err := t.o.Resolve(id)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the address of member %s: %w", id, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.o.DialTimeout)
+	defer cancel()
+	raw, err := t.o.Network.Dial(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach member %s at %s: %w", id, address, err)
+	}
+	return raw, nil
+}
+
 // greet is the handshake of the side that dialed.
 func (t *Transport) greet(ctx context.Context, raw net.Conn, id raft.ServerID, kind Kind) (*conn, error) {
-	if err := raw.SetDeadline(time.Now().Add(t.o.HandshakeTimeout)); err != nil {
-		return nil, err
-	}
-	nc := raw
-	if t.o.TLS != nil {
-		secure := tls.Client(raw, t.clientTLS(id))
-		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, err
-		}
-		nc = secure
-	}
-	h := hello{
-		newest: protocolVersion, oldest: oldestVersion, kind: kind,
-		boot: t.o.Boot, cluster: t.o.Cluster, from: t.o.ID, to: id,
-	}
-	first := appendFrame([]byte(magic), frameHello, func(b []byte) []byte { return appendHello(b, &h) })
-	if _, err := nc.Write(first); err != nil {
-		return nil, err
-	}
-	f, body, err := readPlain(nc, acceptHelloAnswer)
+	f, body, nc, err := t.hail(ctx, raw, id, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +107,9 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, id raft.ServerID, k
 		}
 		return nil, refusal
 	}
+	if f != frameWelcome {
+		return nil, errForeignFrame
+	}
 	w, err := decodeWelcome(body)
 	if err != nil {
 		return nil, err
@@ -125,6 +118,31 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, id raft.ServerID, k
 		return nil, fmt.Errorf("the other member answered in version %d of the protocol: %w", w.version, errFormat)
 	}
 	return newConn(nc, raw, id, w.boot, kind), raw.SetDeadline(time.Time{})
+}
+
+// hail says hello and reads the answer. nc is what to speak on: raw, or TLS over it.
+func (t *Transport) hail(ctx context.Context, raw net.Conn, id raft.ServerID, kind Kind) (frameType, []byte, net.Conn, error) {
+	if err := raw.SetDeadline(time.Now().Add(t.o.HandshakeTimeout)); err != nil {
+		return 0, nil, nil, err
+	}
+	nc := raw
+	if t.o.TLS != nil {
+		secure := tls.Client(raw, t.clientTLS(id))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return 0, nil, nil, err
+		}
+		nc = secure
+	}
+	h := hello{
+		newest: protocolVersion, oldest: oldestVersion, kind: kind,
+		boot: t.o.Boot, cluster: t.clusterName(), from: t.o.ID, to: id,
+	}
+	first := appendFrame([]byte(magic), frameHello, func(b []byte) []byte { return appendHello(b, &h) })
+	if _, err := nc.Write(first); err != nil {
+		return 0, nil, nil, err
+	}
+	f, body, err := readPlain(nc, acceptHelloAnswer)
+	return f, body, nc, err
 }
 
 // readPlain reads one frame without buffering, as long as nobody is known and no memory is
@@ -155,6 +173,12 @@ func (t *Transport) receive(raw net.Conn) (*conn, *peer, error) {
 	}
 	c := newConn(nc, raw, h.from, h.boot, h.kind)
 	p, refusal := t.judge(&h, secure, c)
+	if refusal == nil && h.kind == KindMeet {
+		if err := t.introduce(nc); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, errMet
+	}
 	if refusal != nil {
 		t.counters.refused.Add(1)
 		_, _ = nc.Write(appendFrame(nil, frameRefusal, func(b []byte) []byte { return appendRefusal(b, refusal) }))
@@ -197,6 +221,9 @@ func readHello(r io.Reader) (hello, error) {
 	return decodeHello(body)
 }
 
+// errMet ends a connection that was for an introduction.
+var errMet = fmt.Errorf("introduced: %w", io.EOF)
+
 var errMagic = errors.New("no member of a zkd cluster")
 
 // judge decides about a hello. Strangers learn neither who this is nor which process.
@@ -205,8 +232,14 @@ func (t *Transport) judge(h *hello, secure *tls.Conn, c *conn) (*peer, *RefusedE
 	case h.newest < oldestVersion || h.oldest > protocolVersion:
 		return nil, refuse(RefusedVersion, "this member speaks versions %d to %d of the protocol, not %d to %d",
 			oldestVersion, protocolVersion, h.oldest, h.newest)
-	case h.cluster != t.o.Cluster:
+	case h.kind == KindMeet:
+		if h.to != Anybody(Number(t.o.ID)) {
+			return nil, refuse(RefusedTarget, "this is not server %s", h.to)
+		}
+	case h.cluster != t.clusterName():
 		return nil, refuse(RefusedCluster, "this member belongs to another cluster")
+	case h.cluster == "":
+		return nil, refuse(RefusedCluster, "this member belongs to no cluster yet")
 	case h.to != t.o.ID:
 		return nil, refuse(RefusedTarget, "this is not member %s: it is another one, or has lost its data since", h.to)
 	case h.from == t.o.ID:
@@ -216,6 +249,9 @@ func (t *Transport) judge(h *hello, secure *tls.Conn, c *conn) (*peer, *RefusedE
 		if err := t.o.VerifyMember(h.from, secure.ConnectionState().PeerCertificates[0]); err != nil {
 			return nil, refuse(RefusedMember, "%v", err)
 		}
+	}
+	if h.kind == KindMeet {
+		return nil, nil
 	}
 	p, refusal := t.admit(h, c)
 	if refusal != nil {

@@ -16,6 +16,10 @@ const (
 	// KindProbe ends after the handshake: its answer says that a process lives, and which.
 	KindProbe Kind = 4
 
+	// KindMeet ends after the handshake, too: its answer says who has the number that it is
+	// meant for.
+	KindMeet Kind = 5
+
 	// FirstKind is the lowest that Handle and Open take: the caller's own kinds.
 	FirstKind Kind = 16
 )
@@ -106,6 +110,8 @@ func acceptHelloAnswer(f frameType) (int, bool) {
 		return welcomeBytes, true
 	case frameRefusal:
 		return refusalBytes, true
+	case frameIntroduction:
+		return introductionBytes, true
 	default:
 		return 0, false
 	}

@@ -13,19 +13,21 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Options say who a Transport is and whom it asks. ID, Cluster, Listen and Resolve are
+// Options say who a Transport is and whom it asks. ID, Listen and Resolve are
 // required. The callbacks may be called from several goroutines, also before New returns,
 // and must neither block for long nor call Close.
 type Options struct {
 	ID      raft.ServerID // of this member, myid-incarnation; at most 128 bytes
-	Cluster string        // what only members of this cluster know to belong to; at most 64 bytes
+	// Cluster is what only members of this cluster know; at most 64 bytes. Without it the
+	// member belongs to none before Join.
+	Cluster string
 	// Boot tells this process from those before and after it with the same ID. Random if 0.
 	Boot uint64
 
 	Listen  string // address of the peer port
 	Network Network
-	// Resolve returns the address of a member. It is called at every dial, so a member may
-	// move.
+	// Resolve returns the address of a member, or of Anybody with a number. It is called at
+	// every dial, so a member may move.
 	Resolve func(raft.ServerID) (string, error)
 
 	// TLS makes all connections mutual TLS. It needs certificates and RootCAs; ClientCAs are
@@ -44,6 +46,9 @@ type Options struct {
 	// Voters returns the voters of raft's latest configuration, this member among them if it
 	// is one. Confirm and Ask need it.
 	Voters func() []raft.ServerID
+	// Introduce says what a member tells who asks for its number: Members and Plan count, the
+	// rest is filled in. nil: nothing.
+	Introduce func() Introduction
 	// CommitLimit is the highest commit index that may be told to others; nil: no limit. It
 	// is called for every AppendEntries. When it rises, call Advance.
 	CommitLimit func() uint64
@@ -74,8 +79,8 @@ func (o *Options) setDefaults() error {
 	switch {
 	case o.ID == "" || len(o.ID) > maxIDBytes:
 		return fmt.Errorf("peer: Options.ID must have 1 to %d bytes", maxIDBytes)
-	case o.Cluster == "" || len(o.Cluster) > maxClusterBytes:
-		return fmt.Errorf("peer: Options.Cluster must have 1 to %d bytes", maxClusterBytes)
+	case len(o.Cluster) > maxClusterBytes:
+		return fmt.Errorf("peer: Options.Cluster can have %d bytes at most", maxClusterBytes)
 	case o.Listen == "" || o.Resolve == nil:
 		return errors.New("peer: Options.Listen and Options.Resolve are required")
 	case o.MaxEntryBytes > maxMaxBytes || o.MaxMessageBytes > maxMaxBytes:
@@ -104,6 +109,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Voters == nil {
 		o.Voters = func() []raft.ServerID { return nil }
+	}
+	if o.Introduce == nil {
+		o.Introduce = func() Introduction { return Introduction{} }
 	}
 	if o.PeerDown == nil {
 		o.PeerDown = func(Down) {}

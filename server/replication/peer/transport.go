@@ -34,6 +34,7 @@ type Transport struct {
 	notices   limiter
 	counters  counters
 
+	cluster   atomic.Pointer[string] // what only members know; nil: none yet
 	committed atomic.Pointer[commit] // what Advance was told last
 	seenTerm  atomic.Uint64          // the highest that raft here has had, or another member
 	rounds    rounds
@@ -66,6 +67,9 @@ func New(o Options) (*Transport, error) {
 		handlers: map[Kind]func(*Stream){},
 		conns:    map[*conn]struct{}{},
 		spooling: make(chan struct{}, maxSpooled),
+	}
+	if o.Cluster != "" {
+		t.cluster.Store(&o.Cluster)
 	}
 	if o.TLS != nil {
 		t.serverTLS = serverTLS(o.TLS)

@@ -1,0 +1,253 @@
+package replication
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/zkd-project/zkd/server/replication/peer"
+)
+
+// Timeouts of raft among several servers. A server that hangs is noticed after electionTimeout
+// to twice that; one that dies, at once (failover.go). A busy machine of two cores has been
+// seen to delay a heartbeat by 200 ms, and a needless election costs more than a late one.
+const (
+	electionTimeout = 400 * time.Millisecond
+	leaseTimeout    = 300 * time.Millisecond
+	// commitTimeout is how long a follower waits for what raft did not send at once.
+	commitTimeout = 50 * time.Millisecond
+)
+
+// Kinds of streams between members.
+const (
+	kindForward = peer.FirstKind     // commands on their way to the leader
+	kindReport  = peer.FirstKind + 1 // the Observer's reports to the leader
+)
+
+// A Member is another server, or this one, as the configuration names it.
+type Member struct {
+	Number   int    // myid
+	Address  string // host:port of the peer port, resolved at every dial
+	Observer bool   // has no vote
+}
+
+// A Cluster is what a Node needs to be one of several.
+type Cluster struct {
+	Members []Member // this one, too
+	Listen  string   // address of the peer port
+	Network peer.Network
+	TLS     *tls.Config // of the peer port; nil: none
+	// BootstrapMajority is the operator's word that the servers that do not answer when a
+	// cluster is formed have empty disks.
+	BootstrapMajority bool
+	// Report is called for every stream that another member opens with Node.OpenReport while
+	// this one leads. The stream is closed when it returns, and with the leadership.
+	Report func(*peer.Stream)
+}
+
+// A Stream carries messages between two members.
+type Stream = peer.Stream
+
+func (c *Cluster) check(self int) error {
+	if len(c.Members) == 0 || c.Listen == "" {
+		return errors.New("replication: Cluster needs Members and Listen")
+	}
+	if !slices.ContainsFunc(c.Members, func(m Member) bool { return m.Number == self }) {
+		return fmt.Errorf("there is no line server.%d: this server, whose myid is %d, is not among the members", self, self)
+	}
+	return nil
+}
+
+// plan is what the server lines say, for comparison.
+func (c *Cluster) plan() string {
+	members := slices.Clone(c.Members)
+	slices.SortFunc(members, func(a, b Member) int { return a.Number - b.Number })
+	var text []byte
+	for _, m := range members {
+		text = fmt.Appendf(text, "%d %t\n", m.Number, m.Observer)
+	}
+	return fmt.Sprintf("%d servers, %08x", len(members), crc32.Checksum(text, castagnoli))
+}
+
+// openPeers opens the peer port.
+func (n *Node) openPeers() error {
+	c := n.o.Cluster
+	var err error
+	n.peers, err = peer.New(peer.Options{
+		ID: n.stores.id.serverID(), Cluster: n.stores.id.joined(), Boot: n.o.Boot,
+		Listen: c.Listen, Network: c.Network, TLS: c.TLS, Resolve: n.resolve,
+		Voters: n.voters, CommitLimit: n.commitLimit, PeerDown: n.peerDown, Introduce: n.introduce,
+		Spool: n.spool(), Logger: n.o.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.peers.Handle(kindForward, n.serveForward)
+	n.peers.Handle(kindReport, n.serveReport)
+	return nil
+}
+
+func (n *Node) spool() func(int64) (peer.Spool, error) {
+	if n.o.Memory {
+		return peer.SpoolMemory
+	}
+	return peer.SpoolDir(n.o.Dir)
+}
+
+// resolve finds a member by its number: the incarnation changes, the place does not.
+func (n *Node) resolve(id raft.ServerID) (string, error) {
+	number := peer.Number(id)
+	for _, m := range n.o.Cluster.Members {
+		if m.Number == number {
+			return m.Address, nil
+		}
+	}
+	return "", fmt.Errorf("there is no line server.%d", number)
+}
+
+// voters of raft's latest configuration.
+func (n *Node) voters() []raft.ServerID {
+	if !n.up.Load() {
+		return nil
+	}
+	var ids []raft.ServerID
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		if s.Suffrage == raft.Voter {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+// introduce is what this server says to who asks for its number.
+func (n *Node) introduce() peer.Introduction {
+	in := peer.Introduction{Plan: n.o.Cluster.plan()}
+	if n.up.Load() {
+		for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+			in.Members = append(in.Members, s.ID)
+		}
+	}
+	return in
+}
+
+// A leadership is who leads, as raft here sees it.
+type leadership struct {
+	leader  raft.ServerID // "" if nobody does
+	changed chan struct{} // closed when it is out of date
+}
+
+func (n *Node) leadership() leadership {
+	n.leaderMu.Lock()
+	defer n.leaderMu.Unlock()
+	return n.leaderNow
+}
+
+// watchLeader keeps leadership up to date. It ends with stop.
+func (n *Node) watchLeader(stop <-chan struct{}) {
+	seen := make(chan raft.Observation, 64)
+	o := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
+		_, is := o.Data.(raft.LeaderObservation)
+		return is
+	})
+	n.raft.RegisterObserver(o)
+	defer n.raft.DeregisterObserver(o)
+	for {
+		_, id := n.raft.LeaderWithID()
+		n.leaderMu.Lock()
+		if id != n.leaderNow.leader {
+			close(n.leaderNow.changed)
+			n.leaderNow = leadership{id, make(chan struct{})}
+		}
+		n.leaderMu.Unlock()
+		select {
+		case <-seen:
+		case <-stop:
+			return
+		case <-n.dead:
+			return
+		}
+	}
+}
+
+// waitApplied returns when the machine has seen an entry.
+func (n *Node) waitApplied(ctx context.Context, index uint64) error {
+	for {
+		n.progressMu.Lock()
+		if n.applied.Load() >= index {
+			n.progressMu.Unlock()
+			return nil
+		}
+		if n.progress == nil {
+			n.progress = make(chan struct{})
+			n.awaited.Store(true)
+		}
+		progress := n.progress
+		n.progressMu.Unlock()
+		if n.applied.Load() >= index {
+			return nil // it was stored before awaited was seen
+		}
+		select {
+		case <-progress:
+		case <-n.dead:
+			return n.deadError()
+		case <-ctx.Done():
+			return contextError(ctx, "the log to be applied")
+		}
+	}
+}
+
+// progressed wakes those who wait for an entry to be applied.
+func (n *Node) progressed() {
+	if !n.awaited.Load() {
+		return
+	}
+	n.progressMu.Lock()
+	defer n.progressMu.Unlock()
+	n.awaited.Store(false)
+	if n.progress != nil {
+		close(n.progress)
+		n.progress = nil
+	}
+}
+
+// StepDown hands the leadership to another server, if this one has it, and returns when it
+// has been taken over, or cannot be. Commands that were accepted are applied before; those
+// that come meanwhile are refused with ErrNotLeader.
+func (n *Node) StepDown(ctx context.Context) error {
+	if n.peers == nil || !n.up.Load() || n.raft.State() != raft.Leader {
+		return nil
+	}
+	if r, gen := n.queue.current(); r == routeLog {
+		n.queue.unroute(gen)
+	}
+	done := make(chan error, 1)
+	go func() { done <- n.raft.LeadershipTransfer().Error() }() // ends within the election timeout
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = contextError(ctx, "another leader")
+	}
+	if err != nil {
+		n.batcher.relead()
+		return fmt.Errorf("the leadership was not handed over: %w", err)
+	}
+	return nil
+}
+
+// tellCommit has the followers learn of a commit at once, if this server leads.
+func (n *Node) tellCommit(entry *raft.Log) {
+	if n.peers != nil && n.up.Load() && n.raft.State() == raft.Leader {
+		n.peers.Advance(entry.Term, entry.Index)
+	}
+}
+
+// commitLimit is the highest index that followers may be told to be committed.
+func (n *Node) commitLimit() uint64 { return math.MaxUint64 }

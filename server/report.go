@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/zkd-project/zkd/server/replication"
+)
+
+// How the leader learns which sessions live, wherever their clients are connected.
+//
+// Every other server reports to the leader four times per tick, also when there is nothing
+// new: the sessions of which it has heard since, and how long ago. The leader acknowledges
+// with the time on its clock, which the next report returns: so the leader has a time that
+// lies before the report was made.
+//
+// A client may only believe what the leader knows. So a server whose last acknowledged report
+// is older than a tick sends nothing to its clients, pings included (mayAnswer), and the
+// leader expires a session only when the server that holds it has reported after the
+// deadline, or has been silent for so long that nobody can have been answered there within
+// the timeout (expiry.over). Else a server that is cut off would answer pings of a session
+// that the leader expires, and two clients would hold one lock.
+//
+//	report  8 boot nonce of the sender  8 the leader's time in the last acknowledgement, or 0
+//	        each: 8 session  4 milliseconds since it was heard
+//	answer  8 the leader's time
+const (
+	reportHead    = 16
+	reportEntry   = 12
+	reportEntries = 100_000 // in one message; the next one follows at once
+)
+
+var errReport = errors.New("a report of sessions that cannot be decoded")
+
+// mayAnswer says whether clients may be told anything: the leader knew of this server at most
+// a tick ago.
+func (s *Server) mayAnswer() bool {
+	return !s.clustered || s.nowNs()-s.ackedNs.Load() <= s.expiry.tickNs
+}
+
+// acknowledged notes that the leader knows all that was heard here before sentNs.
+func (s *Server) acknowledged(sentNs int64) {
+	s.ackedNs.Store(sentNs)
+	if s.muted.Swap(false) {
+		s.flushers.addAll(s.wakeAll())
+	}
+	if s.cutOff.Swap(false) {
+		s.log.Info("clients are served again")
+	}
+}
+
+// wakeAll marks the connections that have something to send.
+func (s *Server) wakeAll() []*conn {
+	var due []*conn
+	for _, c := range s.connections() {
+		c.mu.Lock()
+		if !c.inFlusher && !c.dead && (len(c.out.queued) > 0 || c.needDrain) {
+			c.inFlusher = true
+			due = append(due, c)
+		}
+		c.mu.Unlock()
+	}
+	return due
+}
+
+// report runs on every server of a cluster until ctx ends.
+func (s *Server) report(ctx context.Context) {
+	quarter := time.Duration(s.expiry.tickNs / 4)
+	for ctx.Err() == nil {
+		if s.node.Leads() {
+			s.acknowledged(s.nowNs())
+			pause(ctx, quarter)
+			continue
+		}
+		if err := s.reportToLeader(ctx, quarter); err != nil && ctx.Err() == nil {
+			s.log.Debug("no report to the leader", "reason", err)
+		}
+		s.checkGrace()
+		pause(ctx, min(quarter, 20*time.Millisecond))
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// checkGrace closes the connections of clients when there has been no leader for too long:
+// elsewhere they may find one.
+func (s *Server) checkGrace() {
+	grace := s.expiry.tickNs * int64(s.cfg.SyncLimit)
+	if s.nowNs()-s.ackedNs.Load() <= grace || s.cutOff.Swap(true) {
+		return
+	}
+	conns := s.connections()
+	s.log.Warn("no leader for longer than syncLimit: clients are sent away", "connections", len(conns))
+	for _, c := range conns {
+		if c.sessionID() != 0 {
+			c.abort()
+		}
+	}
+}
+
+// reportToLeader reports over one stream until that ends, or this server leads.
+func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) error {
+	openCtx, cancel := context.WithTimeout(ctx, 4*quarter)
+	defer cancel()
+	stream, err := s.node.OpenReport(openCtx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	defer context.AfterFunc(ctx, func() { stream.Close() })()
+	// An answer that takes longer than a tick comes too late to be of use.
+	late := time.AfterFunc(4*quarter, func() { stream.Close() })
+	defer late.Stop()
+	var echo uint64
+	var message []byte
+	for first := true; !s.node.Leads(); first = false {
+		sent := s.nowNs()
+		var more bool
+		message, more = s.appendReport(message[:0], echo, sent, first)
+		if err := stream.Send(message); err != nil {
+			return err
+		}
+		answer, err := stream.Receive()
+		if err != nil {
+			return err
+		}
+		if len(answer) != 8 {
+			return errReport
+		}
+		echo = binary.BigEndian.Uint64(answer)
+		if !more {
+			s.acknowledged(sent)
+			pause(ctx, quarter)
+		}
+		late.Reset(4 * quarter)
+	}
+	return nil
+}
+
+// appendReport makes a report of what was heard since the last one, or with all of all
+// sessions that are held here. more: not everything found room.
+func (s *Server) appendReport(b []byte, echo uint64, now int64, all bool) (_ []byte, more bool) {
+	b = binary.BigEndian.AppendUint64(b, s.boot)
+	b = binary.BigEndian.AppendUint64(b, echo)
+	s.signs = s.boundSessions(s.signs[:0])
+	defer clear(s.signs)
+	for _, g := range s.signs {
+		seen := g.c.lastSeen.Load()
+		if g.c.waitsForLog() {
+			seen = now
+		}
+		if seen <= g.c.reported.Load() && !all {
+			continue
+		}
+		if len(b) >= reportHead+reportEntries*reportEntry {
+			return b, true
+		}
+		g.c.reported.Store(seen)
+		age := min(max(now-seen, 0)/int64(time.Millisecond), math.MaxUint32)
+		b = binary.BigEndian.AppendUint64(b, uint64(g.session))
+		b = binary.BigEndian.AppendUint32(b, uint32(age))
+	}
+	return b, false
+}
+
+// takeReports serves the reports of another server while this one leads.
+func (s *Server) takeReports(stream *replication.Stream) {
+	for {
+		message, err := stream.Receive()
+		if err != nil {
+			return
+		}
+		now := s.nowNs()
+		if err := s.expiry.takeReport(message, now); err != nil {
+			s.log.Warn("a report of another server is not taken", "member", stream.Peer(), "reason", err)
+			return
+		}
+		if stream.Send(binary.BigEndian.AppendUint64(nil, uint64(now))) != nil {
+			return
+		}
+	}
+}

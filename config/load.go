@@ -21,6 +21,8 @@ type Sources struct {
 	Overrides []Override
 	// InMemory is for `zkd dev`: no folder is needed or looked into.
 	InMemory bool
+	// MyID, with InMemory, says which of the servers this is: there is no file myid.
+	MyID int
 	// ReadFile reads every file; nil means os.ReadFile.
 	ReadFile func(name string) ([]byte, error)
 }

@@ -125,7 +125,7 @@ func (b *builder) settleCluster() {
 	b.checkGroups()
 	alone := b.flag("standaloneEnabled")
 	b.checkVoters(voters, alone)
-	c.Ensemble = !b.cfg.InMemory && (voters > 1 || !alone)
+	c.Ensemble = (!b.cfg.InMemory || b.src.MyID > 0) && (voters > 1 || !alone)
 	b.findSelf()
 	b.checkPeerType()
 }
@@ -188,6 +188,9 @@ func (b *builder) findSelf() {
 	c.ServerID = 1
 	if len(c.Members) == 1 {
 		c.ServerID = c.Members[0].ID
+	}
+	if b.cfg.InMemory && b.src.MyID > 0 {
+		c.ServerID = b.src.MyID
 	}
 	if b.cfg.InMemory || b.cfg.DataDir == "" {
 		return

@@ -95,6 +95,9 @@ func (c *conn) flush(wait bool) {
 // hushed says whether the client must not be told anything now: see mayAnswer. Frames that
 // have left in part are completed. Called with mu held.
 func (c *conn) hushed() bool {
+	if c.s.frozen.Load() {
+		return true
+	}
 	if c.session == 0 || c.s.mayAnswer() || c.out.off < len(c.out.buf) {
 		return false
 	}

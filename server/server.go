@@ -84,6 +84,7 @@ type Server struct {
 	traceMask     atomic.Int64
 	ackedNs       atomic.Int64 // until when the leader knows what was heard here
 	muted         atomic.Bool  // a connection has something to send and must not
+	frozen        atomic.Bool  // see Freeze
 	cutOff        atomic.Bool  // no leader for too long: clients are not served
 	signs         []sign       // owned by report
 	barriers      barriers
@@ -299,15 +300,23 @@ func (s *Server) fatal(err error) {
 // Order: first no new connection and no new request; then no loop that proposes; then the
 // connections, whose readers may still wait for the log; then the log itself, which may
 // still hand results to flushers; then the flushers.
-func (s *Server) Close() error {
+func (s *Server) Close() error { return s.end(true) }
+
+// Kill ends the server as a crash would, for tests: nothing is handed over, and no request
+// under way is waited for. What was acknowledged is kept.
+func (s *Server) Kill() error { return s.end(false) }
+
+func (s *Server) end(inOrder bool) error {
 	s.closeOnce.Do(func() {
 		s.giveUp()
 		s.lifecycle.Lock()
 		defer s.lifecycle.Unlock()
 		s.phase.Store(phaseOver)
 		s.closePorts()
-		s.handOver()
-		s.drainConnections()
+		if inOrder {
+			s.handOver()
+			s.drainConnections()
+		}
 		s.stop()
 		for _, c := range s.connections() {
 			c.abort()
@@ -335,6 +344,30 @@ func (s *Server) handOver() {
 	defer cancel()
 	if err := n.StepDown(ctx); err != nil {
 		s.log.Info("the others will elect a leader", "reason", err)
+	}
+}
+
+// HandOver gives the leadership to another server, if this one has it.
+func (s *Server) HandOver(ctx context.Context) error {
+	n := s.currentNode()
+	if n == nil {
+		return errNotServing
+	}
+	return n.StepDown(ctx)
+}
+
+// Leads says whether this server leads its cluster.
+func (s *Server) Leads() bool {
+	n := s.currentNode()
+	return n != nil && n.Leads()
+}
+
+// Freeze keeps everything from clients, as if the process stood still, until it is undone; for
+// tests.
+func (s *Server) Freeze(frozen bool) {
+	s.frozen.Store(frozen)
+	if !frozen && s.flushers != nil {
+		s.flushers.addAll(s.wakeAll())
 	}
 }
 

@@ -7,4 +7,9 @@
 // Start returns, and is gone, with all its goroutines, when the test ends. Sessions can be
 // expired at will, and a stopped node restarts with its data and on its port, so a test can
 // show what its program does on the worst day.
+//
+// StartCluster runs several nodes, which can be killed, paused and cut off from each other:
+//
+//	c := zkdtest.StartCluster(t, 3)
+//	c.Kill(c.Leader())
 package zkdtest

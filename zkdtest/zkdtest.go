@@ -62,16 +62,21 @@ func Start(t testing.TB, opts ...Option) *Server {
 	return s
 }
 
-func (s *Server) start(port string) {
-	s.t.Helper()
-	settings := append([]config.Override{
+// defaults are what tests want: sessions end quickly, and nothing is limited.
+func defaults() []config.Override {
+	return []config.Override{
 		{Key: "tickTime", Value: "200", Origin: "zkdtest"},
 		{Key: "minSessionTimeout", Value: "400", Origin: "zkdtest"},
 		{Key: "maxSessionTimeout", Value: "60000", Origin: "zkdtest"},
 		{Key: "maxClientCnxns", Value: "0", Origin: "zkdtest"},
 		{Key: "4lw.commands.whitelist", Value: "*", Origin: "zkdtest"},
 		{Key: "clientPortAddress", Value: "127.0.0.1", Origin: "zkdtest"},
-	}, s.opts.settings...)
+	}
+}
+
+func (s *Server) start(port string) {
+	s.t.Helper()
+	settings := append(defaults(), s.opts.settings...)
 	settings = append(settings, config.Override{Key: "clientPort", Value: port, Origin: "zkdtest"})
 	cfg, _, err := config.Load(config.Sources{InMemory: true, Overrides: settings})
 	if err != nil {

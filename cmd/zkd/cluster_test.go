@@ -393,3 +393,19 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 		t.Logf("server %d restarted (it led: %t), longest gap between replies %v", i+1, led, longest)
 	}
 }
+
+func TestDevRunsAClusterInOneProcess(t *testing.T) {
+	_, port, err := net.SplitHostPort(freeAddr(t))
+	require.NoError(t, err)
+	cmd := exec.Command(zkdBinary, "dev", "--nodes", "3", "--client-port", port)
+	var log lockedBuffer
+	cmd.Stderr = &log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	e := &ensemble{t: t}
+	e.until("it is ready", func() bool { return strings.Contains(log.String(), "msg=ready") })
+	require.Contains(t, log.String(), "clients=127.0.0.1:"+port+",127.0.0.1:")
+	connect(t, "127.0.0.1:"+port)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait())
+}

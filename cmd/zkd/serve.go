@@ -94,19 +94,24 @@ over environment variables (ZKD_CLIENT_PORT for clientPort), these over the file
 
 func devCommand() *cobra.Command {
 	var f sourceFlags
+	nodes := 1
 	c := &cobra.Command{
 		Use:     "dev",
-		Short:   "Run a server in memory, for trying things out: its data end with it",
-		Example: "  zkd dev --client-port 2182",
+		Short:   "Run a server or a cluster in memory, for trying things out: its data end with it",
+		Example: "  zkd dev --client-port 2182\n  zkd dev --nodes 3",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			src, err := f.sources(c, true)
 			if err != nil {
 				return err
 			}
+			if nodes != 1 {
+				return devCluster(src, nodes)
+			}
 			return serve(src, false)
 		},
 	}
+	c.Flags().IntVar(&nodes, "nodes", 1, "servers of the cluster, all in this process; their client ports follow each other")
 	f.register(c, "clientPort", "clientPortAddress", "zkd.logLevel", "zkd.logFormat")
 	return c
 }

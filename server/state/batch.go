@@ -9,7 +9,7 @@ import (
 
 // A batch is one log entry: a header and any number of commands.
 //
-//	byte     format version, 1
+//	byte     format version, 1 or 2
 //	varint   time, ms
 //	settings
 //	uvarint  number of commands
@@ -18,13 +18,18 @@ import (
 //	    fields of the kind, in the order of the constants below
 //
 // Settings are a byte of switches, MaxNeverUsedMs as uvarint, and, if the last switch says
-// so, LetAnySASLUserDo as string. A string is its length as uvarint and its bytes.
+// so, LetAnySASLUserDo as string. A string is its length as uvarint and its bytes. Version 2
+// has a second byte of switches behind the settings; it is used only where one of them is on,
+// so that servers that do not know them can read the log of those that do not use them.
 //
 // A command has no length of its own: an unknown kind stops the server anyway. A batch of
 // one setData has some 30 bytes besides the request.
 
-// batchVersion is the format version.
-const batchVersion = 1
+// The format versions.
+const (
+	batchVersion     = 1
+	batchVersionMore = 2 // with a second byte of switches
+)
 
 // fields is a set of fields of a Command.
 type fields uint16
@@ -42,6 +47,9 @@ const (
 	hasLevel                       // uvarint
 	hasIDs                         // string that holds per identity two strings, scheme and id
 	hasBody                        // string
+	hasMembers                     // byte
+	hasTarget                      // varint
+	hasCode                        // varint
 )
 
 // fieldsOf says which fields a kind has.
@@ -54,6 +62,7 @@ var fieldsOf = [...]fields{
 	KindReap:          hasPath,
 	KindSync:          hasSession | hasEpoch | hasReq,
 	KindLevel:         hasLevel,
+	KindMembers:       hasReq | hasBody | hasMembers | hasTarget | hasCode,
 }
 
 // Bits of the byte of switches.
@@ -68,12 +77,28 @@ const (
 	bitLetAnySASLUserDo
 )
 
+// Bits of the second byte of switches.
+const (
+	bitSingleVoter = 1 << iota
+	bitMultiAddress
+
+	knownMore = bitSingleVoter | bitMultiAddress
+)
+
 // AppendHeader appends the header of a batch of count commands. The commands follow, each
 // as AppendCommand encodes it.
 func AppendHeader(b []byte, h *BatchHeader, count int) []byte {
-	b = append(b, batchVersion)
+	more := h.Settings.more()
+	if more == 0 {
+		b = append(b, batchVersion)
+	} else {
+		b = append(b, batchVersionMore)
+	}
 	b = binary.AppendVarint(b, h.TimeMs)
 	b = appendSettings(b, &h.Settings)
+	if more != 0 {
+		b = append(b, more)
+	}
 	return binary.AppendUvarint(b, uint64(count))
 }
 
@@ -117,6 +142,15 @@ func AppendCommand(b []byte, c *Command) []byte {
 		b = binary.AppendUvarint(b, uint64(len(c.Body)))
 		b = append(b, c.Body...)
 	}
+	if f&hasMembers != 0 {
+		b = append(b, byte(c.Members))
+	}
+	if f&hasTarget != 0 {
+		b = binary.AppendVarint(b, c.Target)
+	}
+	if f&hasCode != 0 {
+		b = binary.AppendVarint(b, int64(c.Code))
+	}
 	return b
 }
 
@@ -145,6 +179,17 @@ func appendSettings(b []byte, s *Settings) []byte {
 		b = appendString(b, s.ACL.LetAnySASLUserDo)
 	}
 	return b
+}
+
+// more is the second byte of switches.
+func (s *Settings) more() (bits byte) {
+	if s.SingleVoter {
+		bits |= bitSingleVoter
+	}
+	if s.MultiAddress {
+		bits |= bitMultiAddress
+	}
+	return bits
 }
 
 func appendString(b []byte, s string) []byte {
@@ -193,11 +238,15 @@ const maxIDBytes = 4 << 20
 func (d *BatchDecoder) Reset(entry []byte, h *BatchHeader) error {
 	d.in = input{b: entry}
 	d.left = 0
-	if v := d.in.byte(); d.in.err == nil && v != batchVersion {
-		return d.fail(&UnsupportedError{What: "batch format", Number: uint64(v), Highest: batchVersion})
+	version := d.in.byte()
+	if d.in.err == nil && version != batchVersion && version != batchVersionMore {
+		return d.fail(&UnsupportedError{What: "batch format", Number: uint64(version), Highest: batchVersionMore})
 	}
 	h.TimeMs = d.in.varint()
 	d.in.settings(&h.Settings)
+	if version == batchVersionMore {
+		d.in.moreSettings(&h.Settings)
+	}
 	d.left = d.in.uvarint()
 	// Every command has at least two bytes.
 	if rest := uint64(len(entry) - d.in.pos); d.in.err == nil && d.left > rest/2 {
@@ -236,6 +285,9 @@ func (d *BatchDecoder) Next(c *Command) bool {
 	d.fields(c, fieldsOf[c.Kind])
 	if c.Level > CurrentLevel {
 		d.fail(&UnsupportedError{What: "feature level", Number: uint64(c.Level), Highest: uint64(CurrentLevel)})
+	}
+	if c.Members > MembersAborted {
+		d.fail(&UnsupportedError{What: "step of a membership", Number: uint64(c.Members), Highest: uint64(MembersAborted)})
 	}
 	return d.in.err == nil
 }
@@ -280,6 +332,17 @@ func (d *BatchDecoder) fields(c *Command, f fields) {
 	}
 	if f&hasBody != 0 {
 		c.Body = in.bytes()
+	}
+	if f&hasMembers != 0 {
+		if c.Members = MembersStep(in.byte()); c.Members == 0 {
+			in.fail("a membership without a step")
+		}
+	}
+	if f&hasTarget != 0 {
+		c.Target = in.varint()
+	}
+	if f&hasCode != 0 {
+		c.Code = wire.Code(in.int32())
 	}
 }
 

@@ -29,6 +29,17 @@ func samples() []Command {
 	}
 }
 
+// memberSamples has a command of every step of a membership.
+func memberSamples() []Command {
+	text := []byte("server.1=h:1:2;3")
+	return []Command{
+		{Kind: KindMembers, Members: MembersInitial, Body: text},
+		{Kind: KindMembers, Members: MembersReached, Target: 1<<32 | 5, Req: 300, Body: text},
+		{Kind: KindMembers, Members: MembersDone, Target: math.MaxInt64, Body: []byte{}},
+		{Kind: KindMembers, Members: MembersAborted, Target: -1, Code: wire.NewConfigNoQuorum, Body: []byte{}},
+	}
+}
+
 func encode(h *BatchHeader, cmds []Command) []byte {
 	b := AppendHeader(nil, h, len(cmds))
 	for i := range cmds {
@@ -58,11 +69,13 @@ func TestBatchDecodesToWhatWasEncoded(t *testing.T) {
 			ACL:          acl.Settings{SkipACL: true, LetAnySASLUserDo: "root", DigestDisabled: true, SASLEnabled: true, X509Enabled: true},
 			EnforceQuota: true, ExtendedTypes: true, Reconfig: true, MaxNeverUsedMs: -1,
 		}},
+		{Settings: Settings{SingleVoter: true, MultiAddress: true, ACL: acl.Settings{LetAnySASLUserDo: "root"}}},
 	}
 	var d BatchDecoder
+	all := append(samples(), memberSamples()...)
 	for _, h := range headers {
-		got, cmds, err := decodeAll(&d, encode(&h, samples()))
-		if err != nil || got != h || !reflect.DeepEqual(cmds, samples()) {
+		got, cmds, err := decodeAll(&d, encode(&h, all))
+		if err != nil || got != h || !reflect.DeepEqual(cmds, all) {
 			t.Errorf("header %+v: %+v %+v %v", h, got, cmds, err)
 		}
 	}
@@ -77,12 +90,24 @@ func TestEachSettingTravels(t *testing.T) {
 				LetAnySASLUserDo: rapid.String().Draw(t, "user"),
 			},
 			EnforceQuota: flag(), ExtendedTypes: flag(), Reconfig: flag(), MaxNeverUsedMs: rapid.Int64().Draw(t, "ms"),
+			SingleVoter: flag(), MultiAddress: flag(),
 		}}
 		var d BatchDecoder
 		if got, _, err := decodeAll(&d, encode(&h, nil)); err != nil || got != h {
 			t.Fatalf("%+v became %+v (%v)", h, got, err)
 		}
 	})
+}
+
+// Whoever reads the log has one header for all entries.
+func TestSwitchesDoNotStayOn(t *testing.T) {
+	var d BatchDecoder
+	var h BatchHeader
+	for _, s := range []Settings{{SingleVoter: true, MultiAddress: true, Reconfig: true}, {}, {MultiAddress: true}, {SingleVoter: true}, {Reconfig: true}} {
+		if err := d.Reset(encode(&BatchHeader{Settings: s}, nil), &h); err != nil || h.Settings != s {
+			t.Errorf("%+v became %+v (%v)", s, h.Settings, err)
+		}
+	}
 }
 
 // goldenBatch is samples under a header of version 1.
@@ -101,15 +126,34 @@ func TestBatchFormatOneIsFrozen(t *testing.T) {
 	}
 }
 
+// goldenMembers is memberSamples under a header of version 2.
+const goldenMembers = "02d00f00ac0202040900107365727665722e313d683a313a323b3301000009ac02107365727665722e313d68" +
+	"3a313a323b33028a808080200009000003feffffffffffffffff0100090000040119"
+
+// Version 2 is version 1 with more switches.
+func TestBatchFormatTwoIsFrozen(t *testing.T) {
+	h := BatchHeader{TimeMs: 1000, Settings: Settings{MultiAddress: true, MaxNeverUsedMs: 300}}
+	got := hex.EncodeToString(encode(&h, memberSamples()))
+	if want := goldenMembers; got != want {
+		t.Errorf("encoding is now\n%s\nwas\n%s", got, want)
+	}
+}
+
 func TestNewerFormatsAreToldFromDamage(t *testing.T) {
 	level := samples()[8]
 	level.Level = CurrentLevel + 1
 	good := encode(&BatchHeader{}, samples()[7:8])
+	step := memberSamples()[0]
+	step.Members = MembersAborted + 1
+	more := encode(&BatchHeader{Settings: Settings{SingleVoter: true}}, nil)
+	more[len(more)-2] |= knownMore + 1
 	var d BatchDecoder
 	for name, entry := range map[string][]byte{
-		"format": append([]byte{batchVersion + 1}, good[1:]...),
+		"format": append([]byte{batchVersionMore + 1}, good[1:]...),
 		"kind":   append(AppendHeader(nil, &BatchHeader{}, 1), 200, 0),
 		"level":  encode(&BatchHeader{}, []Command{level}),
+		"step":   encode(&BatchHeader{}, []Command{step}),
+		"switch": more,
 	} {
 		_, _, err := decodeAll(&d, entry)
 		var unsupported *UnsupportedError
@@ -117,8 +161,10 @@ func TestNewerFormatsAreToldFromDamage(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	step.Members = 0
 	for name, entry := range map[string][]byte{
 		"nothing":        {},
+		"no step":        encode(&BatchHeader{}, []Command{step}),
 		"trailing bytes": append(good, 0),
 		"too few":        encodeCount(5),
 		"a huge count":   encodeCount(math.MaxInt),
@@ -137,13 +183,15 @@ func encodeCount(count int) []byte {
 }
 
 func TestEveryTruncatedBatchIsDamaged(t *testing.T) {
-	entry := encode(&BatchHeader{TimeMs: 5}, samples())
 	var d BatchDecoder
-	for n := range entry {
-		_, _, err := decodeAll(&d, entry[:n])
-		var damaged *DamagedError
-		if !errors.As(err, &damaged) {
-			t.Errorf("%d of %d bytes: %v", n, len(entry), err)
+	for _, h := range []BatchHeader{{TimeMs: 5}, {TimeMs: 5, Settings: Settings{SingleVoter: true}}} {
+		entry := encode(&h, append(samples(), memberSamples()...))
+		for n := range entry {
+			_, _, err := decodeAll(&d, entry[:n])
+			var damaged *DamagedError
+			if !errors.As(err, &damaged) {
+				t.Errorf("%d of %d bytes: %v", n, len(entry), err)
+			}
 		}
 	}
 }
@@ -196,6 +244,7 @@ func TestDecodingDoesNotAllocatePerCommand(t *testing.T) {
 
 func FuzzBatch(f *testing.F) {
 	f.Add(encode(&BatchHeader{TimeMs: 5, Settings: Settings{ACL: acl.Settings{LetAnySASLUserDo: "u"}}}, samples()))
+	f.Add(encode(&BatchHeader{TimeMs: 5, Settings: Settings{SingleVoter: true}}, memberSamples()))
 	f.Fuzz(func(t *testing.T, entry []byte) {
 		var d BatchDecoder
 		h, cmds, err := decodeAll(&d, entry)

@@ -34,6 +34,29 @@ const (
 	KindSync Kind = 7
 	// KindLevel raises the feature level to Level. No zxid.
 	KindLevel Kind = 8
+	// KindMembers tells how far the membership of the cluster is: Members says in what way.
+	// Stale if it is about a target that is not pending (any more). zxid, if it changes
+	// /zookeeper/config.
+	KindMembers Kind = 9
+)
+
+// A MembersStep says what a KindMembers is about. The leader proposes all of them; Body is the
+// text of a configuration where one is mentioned, and its version does not count.
+type MembersStep uint8
+
+// The steps.
+const (
+	// MembersInitial: Body has the members that the cluster was made of. Stale if the machine
+	// has an ensemble already.
+	MembersInitial MembersStep = 1
+	// MembersReached: Body has the members after a change of one server on the way to Target.
+	// Req numbers these from 1; Stale unless it is the next.
+	MembersReached MembersStep = 2
+	// MembersDone: Target is reached, and becomes the configuration.
+	MembersDone MembersStep = 3
+	// MembersAborted: Target is given up, and who asked for it gets Code. What was reached on
+	// the way becomes the configuration.
+	MembersAborted MembersStep = 4
 )
 
 // Settings are the switches that Apply consults, as the leader has them: they travel in
@@ -43,6 +66,8 @@ type Settings struct {
 	EnforceQuota  bool
 	ExtendedTypes bool // TTL nodes allowed
 	Reconfig      bool // reconfig opcode allowed
+	SingleVoter   bool // reconfig may leave one participant (standaloneEnabled=false)
+	MultiAddress  bool // reconfig may give a server several addresses (multiAddress.enabled)
 	// MaxNeverUsedMs: a container that never had a child is due after this time; 0: never.
 	MaxNeverUsedMs int64
 }
@@ -69,7 +94,7 @@ type Command struct {
 	// command that is proposed twice is applied once. For sync it is the proposer's tag.
 	Req  uint64
 	Op   wire.OpCode
-	Body []byte    // request record; aliases the log entry: copy what is kept
+	Body []byte    // request record or configuration; aliases the log entry: copy what is kept
 	IDs  []wire.ID // identities of the connection when the request was received
 
 	Password  [16]byte
@@ -77,4 +102,8 @@ type Command struct {
 	Origin    session.Origin
 	Path      string
 	Level     uint32
+
+	Members MembersStep
+	Target  int64 // Target.Zxid, but for MembersInitial
+	Code    wire.Code
 }

@@ -1,11 +1,12 @@
-// Package state is the replicated state machine: the tree, the sessions, the ACL table,
-// the settings that came with the last batch, and the zxid.
+// Package state is the replicated state machine: the tree, the sessions, the ACL table, who
+// the servers of the cluster are, the settings that came with the last batch, and the zxid.
 //
 // Data flow: a server encodes client writes as Commands, the leader packs those that wait
 // into a Batch with one header, the batch becomes one log entry, and every server decodes
 // it and calls Apply once per command, in order. Apply fills a Result with the reply and
-// the Events that the command caused. Reads (read.go) append the body of their reply
-// straight from the tree.
+// the Events that the command caused; only a reconfig may be answered by the Result of a
+// later command (members.go). Reads (read.go) append the body of their reply straight from
+// the tree.
 //
 // The machine is pure: it reads no clock, draws no random number, does no I/O, starts no
 // goroutine and never depends on map order. What varies (the time, a session's id and

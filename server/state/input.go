@@ -95,7 +95,9 @@ func (in *input) int32() int32 {
 // bytes reads a string without copying it.
 func (in *input) bytes() []byte { return in.take(in.uvarint()) }
 
+// settings reads what appendSettings has written; the switches that it does not write are off.
 func (in *input) settings(s *Settings) {
+	s.SingleVoter, s.MultiAddress = false, false
 	bits := in.byte()
 	s.ACL.SkipACL = bits&bitSkipACL != 0
 	s.ACL.DigestDisabled = bits&bitDigestDisabled != 0
@@ -115,4 +117,14 @@ func (in *input) settings(s *Settings) {
 		}
 	}
 	s.ACL.LetAnySASLUserDo = name
+}
+
+// moreSettings reads the second byte of switches.
+func (in *input) moreSettings(s *Settings) {
+	bits := in.byte()
+	if in.err == nil && bits&^knownMore != 0 {
+		in.err = &UnsupportedError{"set of switches", uint64(bits), knownMore}
+	}
+	s.SingleVoter = bits&bitSingleVoter != 0
+	s.MultiAddress = bits&bitMultiAddress != 0
 }

@@ -22,13 +22,16 @@ import (
 //	    nodes that have it;
 //	M2  the owner of an ephemeral node is a session;
 //	M3  zxid, timeMs, term and level never fall;
-//	M4  outside of Apply no multi is open.
+//	M4  outside of Apply no multi is open;
+//	M5  configurations hold their own invariants; a target differs from the configuration,
+//	    and is younger; what it has reached differs from the configuration only by steps.
 //
 // Owner: the apply loop. Readers may look between two batches.
 type Machine struct {
 	tree     *znode.Tree
 	acls     *acl.Table
 	sessions *session.Table
+	members  *membership // nil if there is no ensemble
 
 	zxid     int64  // of the last transaction
 	term     uint64 // raft term of the last batch
@@ -102,6 +105,8 @@ func (m *Machine) Apply(h *BatchHeader, c *Command, r *Result) {
 			panic(fmt.Sprintf("state: feature level %d, this version knows up to %d", c.Level, CurrentLevel))
 		}
 		m.level = max(m.level, c.Level)
+	case KindMembers:
+		m.step(c, r)
 	default:
 		panic(fmt.Sprintf("state: command of unknown kind %d", c.Kind))
 	}
@@ -148,13 +153,19 @@ func (m *Machine) Reapable(nowMs, maxNeverUsedMs int64, limit int) []string {
 // theirs up to date with every change.
 func (m *Machine) Digest() uint64 {
 	h := fnv.New64a()
+	add := func(part uint64) {
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], part)
+		h.Write(b[:])
+	}
 	for _, part := range [...]uint64{
 		m.tree.Digest(), m.acls.TableDigest(), m.sessions.Digest(),
 		uint64(m.zxid), m.term, uint64(m.timeMs), uint64(m.level),
 	} {
-		var b [8]byte
-		binary.BigEndian.PutUint64(b[:], part)
-		h.Write(b[:])
+		add(part)
+	}
+	if m.members != nil { // without an ensemble the digest is that of versions that knew none
+		add(m.members.digest)
 	}
 	return h.Sum64()
 }
@@ -169,6 +180,11 @@ func (m *Machine) Check() error {
 	}
 	if err := m.acls.Check(); err != nil {
 		return err
+	}
+	if m.members != nil {
+		if err := m.members.check(); err != nil {
+			return fmt.Errorf("state: %w", err)
+		}
 	}
 	var err error
 	counts := make(map[acl.Ref]int)

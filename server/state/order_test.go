@@ -218,6 +218,63 @@ func TestReconfigAnswersAsAStandaloneServer(t *testing.T) {
 	g.expect(t, "on", wire.OpReconfig, &wire.ReconfigRequest{CurConfigID: -1}, wire.Unimplemented)
 }
 
+func TestReconfigChecksInZooKeepersOrder(t *testing.T) {
+	g := ensembleRig(t)
+	g.ids = nil
+	version := g.current().Version
+	const tooFew, joiner = "2,3", "server.4=h:5:6;7"
+	for _, tt := range []struct {
+		name string
+		req  reconfigBody
+		want wire.Code
+	}{
+		{"version wrong, text malformed", reconfigBody{joining: "x", version: version + 1}, wire.BadVersion},
+		{"version zero", reconfigBody{version: 0}, wire.BadVersion},
+		{"version below -1", reconfigBody{version: -2}, wire.BadVersion},
+		{"joining malformed", reconfigBody{joining: "x", leaving: tooFew, version: -1}, wire.BadArguments},
+		{"leaving malformed", reconfigBody{leaving: "x", version: version}, wire.BadArguments},
+		{"address taken", reconfigBody{joining: "server.4=a:1:2;3", leaving: tooFew, version: -1}, wire.BadArguments},
+		{"too few", reconfigBody{leaving: tooFew, version: -1}, wire.BadArguments},
+		{"whole malformed", reconfigBody{whole: "x", version: -1}, wire.BadArguments},
+		{"whole empty", reconfigBody{emptyWhole: true, version: -1}, wire.BadArguments},
+		{"whole with one", reconfigBody{whole: "server.1=a:1:2", version: -1}, wire.BadArguments},
+		{"no permission, no change", reconfigBody{version: -1}, wire.NoAuth},
+		{"no permission, change", reconfigBody{joining: joiner, version: version}, wire.NoAuth},
+		{"the lists do not count beside the whole", reconfigBody{joining: "x", leaving: "x", whole: ensembles[2], version: -1}, wire.NoAuth},
+	} {
+		g.expect(t, tt.name, wire.OpReconfig, tt.req, tt.want)
+	}
+	g.h.Settings.Reconfig = false
+	g.expect(t, "off", wire.OpReconfig, reconfigBody{joining: "x", version: 0}, wire.ReconfigDisabled)
+	g.h.Settings.Reconfig = true
+	g.ids = []wire.ID{acl.Super}
+	if r := g.do(alice, wire.OpReconfig, reconfigBody{joining: joiner, version: version}); r.Code != wire.OK || !r.Deferred {
+		t.Fatalf("as super: %v", r.Code)
+	}
+	g.ids = nil
+	g.expect(t, "in progress, version wrong", wire.OpReconfig, reconfigBody{joining: "x", version: 0}, wire.ReconfigInProgress)
+	g.h.Settings.Reconfig = false
+	g.expect(t, "off while in progress", wire.OpReconfig, reconfigBody{}, wire.ReconfigDisabled)
+}
+
+func TestAnyoneMayReconfigWhereACLsAreSkipped(t *testing.T) {
+	g := ensembleRig(t)
+	g.ids = nil
+	g.h.Settings.ACL.SkipACL = true
+	if r := g.ask("server.4=h:5:6;7", ""); r.Code != wire.OK || !r.Deferred {
+		t.Errorf("%v", r.Code)
+	}
+}
+
+func TestWhoMayWriteTheConfigurationMayReconfig(t *testing.T) {
+	g := ensembleRig(t)
+	g.must(alice, wire.OpSetACL, setACL("/zookeeper/config", bobsOwn, -1))
+	g.ids = []wire.ID{bobsID}
+	if r := g.ask("server.4=h:5:6;7", ""); r.Code != wire.OK || !r.Deferred {
+		t.Errorf("%v", r.Code)
+	}
+}
+
 func TestReadsCheckInZooKeepersOrder(t *testing.T) {
 	g := orderRig(t)
 	g.must(alice, wire.OpCreate, createWith("/admin", list(wire.PermAdmin, "world", "anyone")))

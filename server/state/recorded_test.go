@@ -13,12 +13,20 @@ import (
 	"github.com/zkd-project/zkd/wire"
 )
 
-var rerecord = flag.Bool("record", false, "record the log of the current feature level anew; only before the level is released")
+var rerecord = flag.Bool("record", false, "record the logs of the current feature level anew; only before the level is released")
 
-// recordedLog is a log that was written under a feature level and what became of it, a line
+// A recordedLog is a log that was written under a feature level and what became of it, a line
 // per entry: term, entry in hex, then outcome, code, zxid, the reply's body in hex and the
 // number of events. The last line is the digest at the end.
-func recordedLog(level uint32) string { return fmt.Sprintf("testdata/level%d.log", level) }
+type recordedLog struct {
+	file string
+	play func(*rig) // nil if this version would write another log
+}
+
+var recordedLogs = []recordedLog{
+	{"testdata/level1.log", play},
+	{"testdata/level1-members.log", playMembers},
+}
 
 func appendRecord(b *bytes.Buffer, entry []byte, term uint64, r *Result) {
 	fmt.Fprintf(b, "%d %x > %d %d %x %x %d\n", term, entry, r.Outcome, r.Code, r.Zxid, r.AppendBody(nil), len(r.Events))
@@ -73,7 +81,55 @@ func play(g *rig) {
 	g.apply(&Command{Kind: KindCloseSession, Session: alice, Epoch: 2, Req: 2})
 }
 
-func recordLog(t *testing.T) []byte {
+// playMembers does a bit of everything to the membership of a cluster.
+func playMembers(g *rig) {
+	g.open(alice)
+	g.h.Settings.Reconfig = true
+	g.do(alice, wire.OpReconfig, reconfigBody{version: -1})
+	g.initial(ensembles[6])
+	g.initial(ensembles[0])
+	g.initial(ensembles[2])
+	g.ask("server.2=b:1:2;3", "")
+	g.ids = []wire.ID{acl.Super}
+	g.ask("", "")
+	for _, body := range []reconfigBody{
+		{version: 5},
+		{joining: "x", version: -1},
+		{leaving: "1", version: -1},
+		{joining: "server.2=b:1:2:observer;3", version: -1},
+		{joining: "server.2=b:1:2|c:1:2;3", version: -1},
+		{joining: "server.255=b:1:2;3", version: -1},
+		{whole: "server.0=b:1:2;3", version: -1},
+		{emptyWhole: true, version: -1},
+		{joining: "server.2=[2001:DB8::1]:1:2;[::]:3,server.3=c:1:2;;4", version: -1},
+		{version: -1},
+	} {
+		g.do(alice, wire.OpReconfig, body)
+	}
+	_, target, _ := g.m.Ensemble()
+	g.apply(reached(target, 1, ensembles[0]+",server.2=b:1:2;3"))
+	g.apply(reached(target, 1, ensembles[0]))
+	g.h.TimeMs += 1000
+	g.apply(done(target))
+	g.apply(done(target))
+	g.h.Settings.SingleVoter, g.h.Settings.MultiAddress = true, true
+	for _, end := range []func(*Target) *Command{
+		done,
+		func(t *Target) *Command { return aborted(t, wire.NewConfigNoQuorum) },
+	} {
+		g.ask("server.4=d:1:2|e:1:2:observer;3", "2,3")
+		_, target, _ = g.m.Ensemble()
+		g.apply(reached(target, 1, ensembles[0]))
+		g.apply(end(target))
+		g.do(alice, wire.OpReconfig, reconfigBody{whole: ensembles[2], version: -1})
+		g.apply(attach(alice, g.m.Session(alice).Epoch, uint64(g.m.Zxid())))
+		g.reqs[alice] = 0
+		_, target, _ = g.m.Ensemble()
+		g.apply(end(target))
+	}
+}
+
+func recordLog(t *testing.T, play func(*rig)) []byte {
 	var b bytes.Buffer
 	g := bareRig(t, New())
 	g.applied = func(entry []byte, term uint64, r *Result) { appendRecord(&b, entry, term, r) }
@@ -86,18 +142,39 @@ func recordLog(t *testing.T) []byte {
 // different versions apply the same log at the same time.
 func TestRecordedLogsMeanWhatTheyMeant(t *testing.T) {
 	if *rerecord {
-		if err := os.WriteFile(recordedLog(CurrentLevel), recordLog(t), 0o666); err != nil {
-			t.Fatal(err)
+		for _, l := range recordedLogs {
+			if l.play == nil {
+				continue
+			}
+			if err := os.WriteFile(l.file, recordLog(t, l.play), 0o666); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	for level := firstLevel; level <= CurrentLevel; level++ {
-		recorded, err := os.ReadFile(recordedLog(level))
+	for _, l := range recordedLogs {
+		recorded, err := os.ReadFile(l.file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := replay(t, recorded); !bytes.Equal(got, recorded) {
-			t.Errorf("the log of level %d now gives\n%s\nand gave\n%s", level, got, recorded)
+			t.Errorf("%s now gives\n%s\nand gave\n%s", l.file, got, recorded)
 		}
+	}
+}
+
+// A snapshot of the machine that the log of level 1 makes, written before there were ensembles.
+// Restore compares its digest, so that is unchanged, too.
+func TestOldSnapshotIsRead(t *testing.T) {
+	data, err := os.ReadFile("testdata/level1.snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := restored(t, data)
+	if got := m.Digest(); got != 0xc42c1d92d7149634 {
+		t.Errorf("digest %016x", got)
+	}
+	if _, _, ok := m.Ensemble(); ok {
+		t.Error("it has an ensemble")
 	}
 }
 

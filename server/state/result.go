@@ -14,7 +14,7 @@ const (
 	Moved                       // the session belongs to another connection: close this one without a reply
 	NoSession                   // the session is unknown or closed, or the password is wrong
 	SessionTaken                // create: the id is in use, draw another
-	Stale                       // attach or expire: the epoch has moved on
+	Stale                       // attach, expire: the epoch has moved on; members: so has the target
 )
 
 // Event is a change of one node, in the order in which watchers must hear of it. The watch
@@ -39,7 +39,13 @@ type Result struct {
 	Path    string             // create: the actual path
 	Stat    wire.Stat          // setData, setACL, create2 …
 	Multi   []wire.MultiResult // multi
-	Data    []byte             // reconfig: the new configuration
+	Data    []byte             // reconfig, members: the new configuration
+
+	// Deferred: a reconfig was found in order, and nothing is to be answered yet. A later
+	// KindMembers that is Applied has it as Asker: then the answer is Code and AppendBody of
+	// that result. Asker is zero if nobody waits (any more).
+	Deferred bool
+	Asker    Asker
 
 	// OverQuota is the path of a quota of which the command passed a soft limit, or a hard
 	// one that is not enforced: worth a line in the log, and no more.
@@ -73,9 +79,9 @@ func (r *Result) reset() {
 }
 
 // AppendBody appends the record that follows the reply header, nothing if Code is not OK,
-// the Outcome is not one that a client sees, or the operation has none.
+// the Outcome is not one that a client sees, the answer is deferred, or the operation has none.
 func (r *Result) AppendBody(b []byte) []byte {
-	if r.Code != wire.OK || r.Outcome > Failed {
+	if r.Code != wire.OK || r.Outcome > Failed || r.Deferred {
 		return b
 	}
 	switch r.Op {

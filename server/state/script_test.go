@@ -30,6 +30,8 @@ func (s *scriptor) header() BatchHeader {
 		s.h.Term++
 	}
 	s.h.Settings.ExtendedTypes = s.intn(10, "extended types") > 0
+	s.h.Settings.Reconfig = s.intn(10, "reconfig") > 0
+	s.h.Settings.SingleVoter = s.intn(10, "single voter") == 0
 	return s.h
 }
 
@@ -55,6 +57,8 @@ func (s *scriptor) command() Command {
 		c.Kind, c.Path = KindReap, s.path()
 	case kind == 6:
 		c.Kind = KindSync
+	case kind < 11:
+		s.members(&c)
 	default:
 		c.Kind = KindWrite
 		c.Req += uint64(s.intn(20, "gap") / 19)
@@ -64,7 +68,57 @@ func (s *scriptor) command() Command {
 	return c
 }
 
+// ensembles are configurations that lead from one to another, and two that do not.
+var ensembles = []string{
+	"server.1=a:1:2;3",
+	"server.1=a:1:2;3,server.2=b:1:2;3",
+	"server.1=a:1:2;3,server.2=b:1:2;3,server.3=c:1:2;3",
+	"server.1=a:1:2;4,server.2=b:1:2;3,server.3=c:1:2:observer;3",
+	"server.2=b:1:2;3,server.3=c:1:2;3,server.4=d:1:2;3",
+	"server.1=a:1:2:observer;3",
+	"garbage",
+}
+
+// members draws a step of the membership, the next one as a rule.
+func (s *scriptor) members(c *Command) {
+	*c = Command{Kind: KindMembers, Members: MembersStep(1 + s.intn(4, "step"))}
+	_, target, ok := s.m.Ensemble()
+	if !ok && s.intn(4, "no initial") > 0 {
+		c.Members = MembersInitial
+	}
+	if target != nil {
+		c.Target, c.Req = target.Zxid-int64(s.intn(10, "late")/9), target.Steps+1-uint64(s.intn(10, "repeated")/9)
+	}
+	c.Body = []byte(rapid.SampledFrom(ensembles).Draw(s.t, "members"))
+	if s.intn(10, "no code") > 0 {
+		c.Code = wire.NewConfigNoQuorum
+	}
+}
+
+// reconfig draws the body of a reconfig.
+func (s *scriptor) reconfig() []byte {
+	req := reconfigBody{
+		joining: rapid.SampledFrom([]string{"", "server.4=d:1:2;3", "server.2=b:1:2:observer;3", "server.5=a:1:2;3", "x"}).Draw(s.t, "joining"),
+		leaving: rapid.SampledFrom([]string{"", "3", "2,3", "9", "x"}).Draw(s.t, "leaving"),
+		version: -1,
+	}
+	if s.intn(2, "whole") == 0 {
+		req.whole = rapid.SampledFrom(ensembles).Draw(s.t, "members")
+	}
+	if current, _, _ := s.m.Ensemble(); s.intn(3, "versioned") == 0 {
+		req.version = current.Version - int64(s.intn(3, "old")/2)
+	}
+	return req.Append(nil)
+}
+
 func (s *scriptor) write(c *Command) {
+	if s.intn(6, "reconfig") == 0 {
+		c.Op, c.Body, c.IDs = wire.OpReconfig, s.reconfig(), append(c.IDs[:len(c.IDs):len(c.IDs)], acl.Super)
+		if s.intn(10, "anybody") == 0 {
+			c.IDs = nil
+		}
+		return
+	}
 	if s.intn(4, "multi") > 0 {
 		op := s.op()
 		c.Op = op.Op
@@ -196,7 +250,7 @@ func TestProposingTwiceAppliesOnce(t *testing.T) {
 			}
 			digest := a.m.Digest()
 			a.apply(t, entry, h.Term)
-			if a.r.Outcome == Applied && c.Kind != KindSync || a.r.Outcome == Failed {
+			if a.r.Outcome == Applied && c.Kind != KindSync || a.r.Outcome == Failed && c.Kind != KindMembers {
 				t.Fatalf("%+v took effect twice: %+v", c, a.r)
 			}
 			if a.m.Digest() != digest {
@@ -220,7 +274,7 @@ func TestFailedWritesChangeNothingButTheZxid(t *testing.T) {
 			if tree != a.m.tree.Digest() || acls != a.m.acls.TableDigest() || len(a.r.Events) > 0 {
 				t.Fatalf("%+v failed with %+v and changed something", c, a.r)
 			}
-			if a.r.Outcome == Failed && a.m.Zxid() <= zxid {
+			if a.r.Outcome == Failed && a.m.Zxid() <= zxid && c.Kind != KindMembers {
 				t.Fatalf("%+v failed without a zxid", c)
 			}
 		}

@@ -13,23 +13,31 @@ import (
 	"github.com/zkd-project/zkd/server/znode"
 )
 
-// A machine in a snapshot container is four sections, in this order: each can be read when
-// those before it have been.
+// A machine in a snapshot container is four or five sections, in this order: each can be read
+// when those before it have been.
 //
 //	1 meta      varint zxid | uvarint term | varint time, ms | uvarint feature level |
-//	            settings as in a batch | uvarint version of the digest | digest (8 bytes)
+//	            settings as in a batch | uvarint version of the digest | digest (8 bytes) |
+//	            in version 2 of the section: second byte of switches
 //	2 lists     acl.Table
 //	3 sessions  session.Table
 //	4 tree      znode.Tree
+//	5 members   if there is an ensemble; see appendMembership
 const (
 	sectionMeta uint32 = 1 + iota
 	sectionLists
 	sectionSessions
 	sectionTree
-	lastSection = sectionTree
+	sectionMembers
+	lastSection    = sectionMembers
+	lastObligatory = sectionTree
 
-	// sectionVersion is the version of all sections. What is in them has versions of its own.
+	// sectionVersion is the version of all sections but some of meta. What is in them has
+	// versions of its own.
 	sectionVersion = 1
+	// metaVersionMore is the version of a meta section with a second byte of switches. It is
+	// used only where one of them is on.
+	metaVersionMore = 2
 )
 
 // digestVersion is the version of the calculation of Machine.Digest and of what goes into
@@ -41,11 +49,13 @@ const maxMetaBytes = 1 << 20
 
 // A Snapshot is a Machine as it was at one moment, while the machine goes on.
 type Snapshot struct {
-	zxid     int64
-	meta     []byte
-	lists    *acl.Snapshot
-	sessions *session.Snapshot
-	tree     *znode.Snapshot
+	zxid        int64
+	meta        []byte
+	metaVersion uint32
+	lists       *acl.Snapshot
+	sessions    *session.Snapshot
+	tree        *znode.Snapshot
+	members     []byte // nil if there is no ensemble
 }
 
 // Snapshot fixes the machine as it is now, to be written by Write; it must be closed. It
@@ -53,10 +63,15 @@ type Snapshot struct {
 // the lock. Only one can run at a time: the next one is void, and its Write fails with
 // znode.ErrSnapshotBusy or acl.ErrSnapshotBusy.
 func (m *Machine) Snapshot() *Snapshot {
-	return &Snapshot{
-		zxid: m.zxid, meta: m.appendMeta(nil),
+	s := &Snapshot{
+		zxid:  m.zxid,
 		lists: m.acls.Snapshot(), sessions: m.sessions.Snapshot(), tree: m.tree.Snapshot(),
 	}
+	s.meta, s.metaVersion = m.appendMeta(nil)
+	if m.members != nil {
+		s.members = m.members.encoded
+	}
+	return s
 }
 
 // Zxid is that of the machine at the moment of the snapshot.
@@ -75,31 +90,43 @@ func (s *Snapshot) Close() {
 // Write writes the snapshot to w as a container. It takes l, the readers' side of the lock,
 // for short moments only, and never while w is written to. It can be called once.
 func (s *Snapshot) Write(l sync.Locker, w io.Writer) error {
+	type part struct {
+		id, version uint32
+		write       func(io.Writer) error
+	}
+	plain := func(b []byte) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := w.Write(b); return err }
+	}
+	parts := []part{
+		{sectionMeta, s.metaVersion, plain(s.meta)},
+		{sectionLists, sectionVersion, func(w io.Writer) error { return s.lists.Write(l, w) }},
+		{sectionSessions, sectionVersion, s.sessions.Write},
+		{sectionTree, sectionVersion, func(w io.Writer) error { return s.tree.Write(l, w) }},
+	}
+	if s.members != nil {
+		parts = append(parts, part{sectionMembers, sectionVersion, plain(s.members)})
+	}
 	out := snapshot.NewWriter(w)
-	for _, section := range []struct {
-		id    uint32
-		write func(io.Writer) error
-	}{
-		{sectionMeta, func(w io.Writer) error { _, err := w.Write(s.meta); return err }},
-		{sectionLists, func(w io.Writer) error { return s.lists.Write(l, w) }},
-		{sectionSessions, s.sessions.Write},
-		{sectionTree, func(w io.Writer) error { return s.tree.Write(l, w) }},
-	} {
-		if err := section.write(out.Section(section.id, sectionVersion)); err != nil {
+	for _, p := range parts {
+		if err := p.write(out.Section(p.id, p.version)); err != nil {
 			return err
 		}
 	}
 	return out.Close()
 }
 
-func (m *Machine) appendMeta(b []byte) []byte {
+func (m *Machine) appendMeta(b []byte) (meta []byte, version uint32) {
 	b = binary.AppendVarint(b, m.zxid)
 	b = binary.AppendUvarint(b, m.term)
 	b = binary.AppendVarint(b, m.timeMs)
 	b = binary.AppendUvarint(b, uint64(m.level))
 	b = appendSettings(b, &m.settings)
 	b = binary.AppendUvarint(b, digestVersion)
-	return binary.BigEndian.AppendUint64(b, m.Digest())
+	b = binary.BigEndian.AppendUint64(b, m.Digest())
+	if more := m.settings.more(); more != 0 {
+		return append(b, more), metaVersionMore
+	}
+	return b, sectionVersion
 }
 
 // Restore reads what Write wrote. A snapshot of a newer version is an *UnsupportedError,
@@ -107,28 +134,37 @@ func (m *Machine) appendMeta(b []byte) []byte {
 func Restore(r io.Reader) (*Machine, error) {
 	in := snapshot.NewReader(r)
 	p := restorer{m: &Machine{}}
-	for want := sectionMeta; want <= lastSection; want++ {
+	for want := sectionMeta; ; want++ {
 		id, version, content, err := in.Next()
 		switch {
+		case errors.Is(err, io.EOF) && want > lastObligatory:
+			return p.finish()
 		case errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("the snapshot ends before section %d: use another one", want)
 		case err != nil:
 			return nil, err
+		case want > lastObligatory && id > lastSection:
+			return nil, &UnsupportedError{"snapshot section", uint64(id), uint64(lastSection)}
 		case id != want:
 			return nil, fmt.Errorf("the snapshot has section %d in the place of section %d: use another one", id, want)
-		case version > sectionVersion:
-			return nil, &UnsupportedError{"version of a snapshot section", uint64(version), sectionVersion}
+		case version > highestVersion(id):
+			return nil, &UnsupportedError{"version of a snapshot section", uint64(version), uint64(highestVersion(id))}
 		}
-		if err := p.section(id, content); err != nil {
+		if err := p.section(id, version, content); err != nil {
 			return nil, err
 		}
 	}
-	switch id, _, _, err := in.Next(); {
-	case err == nil:
-		return nil, &UnsupportedError{"snapshot section", uint64(id), uint64(lastSection)}
-	case !errors.Is(err, io.EOF):
-		return nil, err
+}
+
+func highestVersion(section uint32) uint32 {
+	if section == sectionMeta {
+		return metaVersionMore
 	}
+	return sectionVersion
+}
+
+// finish is the last check, when all sections have been read.
+func (p *restorer) finish() (*Machine, error) {
 	if got := p.m.Digest(); p.digestVersion == digestVersion && got != p.digest {
 		return nil, fmt.Errorf("the digest of the snapshot is %016x and should be %016x: use another one", got, p.digest)
 	}
@@ -142,28 +178,42 @@ type restorer struct {
 	digest        uint64
 }
 
-func (p *restorer) section(id uint32, content io.Reader) (err error) {
+func (p *restorer) section(id, version uint32, content io.Reader) (err error) {
 	m := p.m
 	switch id {
 	case sectionMeta:
-		return p.meta(content)
+		return p.meta(version, content)
 	case sectionLists:
 		m.acls, err = acl.Restore(content)
 	case sectionSessions:
 		m.sessions, err = session.Restore(content)
 	case sectionTree:
 		m.tree, err = znode.Restore(content, m.acls.Digest)
+	case sectionMembers:
+		var b []byte
+		if b, err = readShort(content, "ensemble", maxMembershipBytes); err != nil {
+			return err
+		}
+		if err = m.restoreMembers(b); err != nil {
+			return fmt.Errorf("the ensemble in the snapshot: %w", err)
+		}
 	}
 	return err
 }
 
-func (p *restorer) meta(content io.Reader) error {
-	b, err := io.ReadAll(io.LimitReader(content, maxMetaBytes+1))
+// readShort reads a section that is at most limit bytes long.
+func readShort(content io.Reader, name string, limit int) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(content, int64(limit)+1))
+	if err == nil && len(b) > limit {
+		err = fmt.Errorf("the %s of the snapshot is longer than %d bytes: use another one", name, limit)
+	}
+	return b, err
+}
+
+func (p *restorer) meta(version uint32, content io.Reader) error {
+	b, err := readShort(content, "head", maxMetaBytes)
 	if err != nil {
 		return err
-	}
-	if len(b) > maxMetaBytes {
-		return fmt.Errorf("the head of the snapshot is longer than %d bytes: use another one", maxMetaBytes)
 	}
 	m, in := p.m, input{b: b}
 	m.zxid = in.varint()
@@ -176,8 +226,11 @@ func (p *restorer) meta(content io.Reader) error {
 	in.settings(&m.settings)
 	p.digestVersion = in.uvarint()
 	p.digest = in.fixed64()
+	if version == metaVersionMore {
+		in.moreSettings(&m.settings)
+	}
 	if in.pos != len(b) {
-		in.fail("%d bytes follow the digest", len(b)-in.pos)
+		in.fail("%d bytes follow the end", len(b)-in.pos)
 	}
 	if in.err != nil {
 		return fmt.Errorf("the head of the snapshot: %w", in.err)

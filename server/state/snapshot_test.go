@@ -254,9 +254,12 @@ func TestSettingsSurviveARestart(t *testing.T) {
 		ACL:          acl.Settings{LetAnySASLUserDo: "root", SASLEnabled: true},
 		EnforceQuota: true, MaxNeverUsedMs: math.MaxInt64,
 	}
-	g.apply(&Command{Kind: KindSync})
-	if m := restored(t, written(t, g.m)); *m.Settings() != g.h.Settings {
-		t.Errorf("%+v", m.Settings())
+	for range 3 {
+		g.apply(&Command{Kind: KindSync})
+		if m := restored(t, written(t, g.m)); *m.Settings() != g.h.Settings {
+			t.Errorf("%+v", m.Settings())
+		}
+		g.h.Settings.SingleVoter, g.h.Settings.MultiAddress = !g.h.Settings.SingleVoter, g.h.Settings.SingleVoter
 	}
 }
 
@@ -278,15 +281,37 @@ func FuzzRestore(f *testing.F) {
 func FuzzMeta(f *testing.F) {
 	m := New()
 	m.zxid, m.term, m.timeMs = 1<<32|5, 7, 1000
-	f.Add(m.appendMeta(nil))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	meta, version := m.appendMeta(nil)
+	f.Add(version, meta)
+	m.settings.SingleVoter = true
+	meta, version = m.appendMeta(nil)
+	f.Add(version, meta)
+	f.Fuzz(func(t *testing.T, version uint32, data []byte) {
 		p := restorer{m: New()}
-		if p.meta(bytes.NewReader(data)) != nil {
+		if p.meta(version, bytes.NewReader(data)) != nil {
 			return
 		}
 		again := restorer{m: New()}
-		if err := again.meta(bytes.NewReader(p.m.appendMeta(nil))); err != nil || *again.m.Settings() != *p.m.Settings() || again.m.zxid != p.m.zxid {
+		meta, version := p.m.appendMeta(nil)
+		if err := again.meta(version, bytes.NewReader(meta)); err != nil || *again.m.Settings() != *p.m.Settings() || again.m.zxid != p.m.zxid {
 			t.Errorf("a second round gives another head (%v)", err)
+		}
+	})
+}
+
+// So has the ensemble.
+func FuzzMembers(f *testing.F) {
+	g := ensembleRig(f)
+	f.Add(g.m.members.encoded)
+	g.ask("server.4=h:5:6;7", "")
+	f.Add(g.m.members.encoded)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, again := New(), New()
+		if m.restoreMembers(data) != nil {
+			return
+		}
+		if err := again.restoreMembers(m.members.encoded); err != nil || again.Digest() != m.Digest() {
+			t.Errorf("a second round gives another ensemble (%v)", err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 type request struct {
 	settings *Settings
 	session  int64
+	asker    Asker // the command itself, for answers that come later
 	ids      []wire.ID
 	r        *Result // operations put Path, Stat, Data and Events there
 }
@@ -24,7 +25,7 @@ func (m *Machine) write(h *BatchHeader, c *Command, r *Result) {
 		return
 	}
 	m.nextZxid()
-	q := request{&h.Settings, c.Session, c.IDs, r}
+	q := request{&h.Settings, c.Session, Asker{c.Session, c.Epoch, c.Req}, c.IDs, r}
 	if c.Op == wire.OpMulti {
 		r.Code = m.multi(&q, c.Body)
 	} else {
@@ -62,9 +63,9 @@ func (m *Machine) single(q *request, op wire.OpCode, body []byte) wire.Code {
 			return m.setACL(q, &req)
 		}
 	case wire.OpReconfig:
-		var req wire.ReconfigRequest
-		if req.Decode(&d); d.Err() == nil {
-			return reconfig(q.settings)
+		var req reconfigRequest
+		if req.decode(&d); d.Err() == nil {
+			return m.reconfig(q, &req)
 		}
 	default:
 		return wire.Unimplemented
@@ -194,14 +195,6 @@ func (m *Machine) setACL(q *request, req *wire.SetACLRequest) wire.Code {
 	m.release(old)
 	q.r.Stat = n.Stat()
 	return wire.OK
-}
-
-// reconfig answers as a standalone ZooKeeper does: raft's membership is not the tree's.
-func reconfig(s *Settings) wire.Code {
-	if !s.Reconfig {
-		return wire.ReconfigDisabled
-	}
-	return wire.Unimplemented
 }
 
 // reap deletes a container or TTL node that the leader has found to be due, unless it has

@@ -1,0 +1,129 @@
+package zkdtest_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/wire"
+)
+
+// A rawClient speaks the protocol without a client's own heartbeats.
+type rawClient struct {
+	t       *testing.T
+	c       net.Conn
+	xid     int32
+	timeout time.Duration
+}
+
+var errSession = errors.New("the session was refused")
+
+func rawConnect(addr string, zxidSeen int64, timeoutMs int32) (*rawClient, error) {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	r := &rawClient{c: c}
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	err = r.send((&wire.ConnectRequest{LastZxidSeen: zxidSeen, TimeoutMs: timeoutMs, Password: make([]byte, 16)}).Append(nil))
+	var frame []byte
+	if err == nil {
+		frame, err = r.receive()
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	var resp wire.ConnectResponse
+	d := wire.NewDecoder(frame)
+	resp.Decode(&d)
+	if d.Err() != nil || resp.TimeoutMs == 0 {
+		c.Close()
+		return nil, errors.Join(errSession, d.Err())
+	}
+	r.timeout = time.Duration(resp.TimeoutMs) * time.Millisecond
+	return r, nil
+}
+
+// silentSession opens a session of which nothing is heard unless the test says so.
+func silentSession(t *testing.T, addr string, timeoutMs int32) *rawClient {
+	t.Helper()
+	r, err := rawConnect(addr, 0, timeoutMs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.t = t
+	t.Cleanup(r.close)
+	return r
+}
+
+func (r *rawClient) close() { r.c.Close() }
+
+func (r *rawClient) send(body []byte) error {
+	_, err := r.c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	return err
+}
+
+func (r *rawClient) receive() ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r.c, head[:]); err != nil {
+		return nil, err
+	}
+	b := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, err := io.ReadFull(r.c, b)
+	return b, err
+}
+
+func (r *rawClient) createEphemeral(path string) {
+	r.t.Helper()
+	r.xid++
+	b := (&wire.RequestHeader{Xid: r.xid, Op: wire.OpCreate}).Append(nil)
+	b = (&wire.CreateRequest{
+		Path: path, Flags: 1, ACL: []wire.ACL{{Perms: 31, ID: wire.ID{Scheme: "world", ID: "anyone"}}},
+	}).Append(b)
+	if err := r.send(b); err != nil {
+		r.t.Fatal(err)
+	}
+	frame, err := r.receive()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	d := wire.NewDecoder(frame)
+	if xid, _, code := d.Int32(), d.Int64(), wire.Code(d.Int32()); xid != r.xid || code != wire.OK {
+		r.t.Fatalf("create %s: reply %d, %v", path, xid, code)
+	}
+}
+
+// ping returns when it was sent, if it was answered within the session's timeout.
+func (r *rawClient) ping() (sent time.Time, ok bool) {
+	sent = time.Now()
+	_ = r.c.SetDeadline(sent.Add(r.timeout))
+	if r.send((&wire.RequestHeader{Xid: wire.XidPing, Op: wire.OpPing}).Append(nil)) != nil {
+		return sent, false
+	}
+	_, err := r.receive()
+	time.Sleep(5 * time.Millisecond)
+	return sent, err == nil
+}
+
+// word asks a four-letter word.
+func word(t *testing.T, addr, text string) string {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -30,6 +30,9 @@ func (e *BusyError) Unwrap() error { return e.Err }
 // listen opens one client port.
 func (s *Server) listen(host string, port int, key string) (net.Listener, error) {
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
+	if s.opts.Listen != nil {
+		return s.opts.Listen(addr)
+	}
 	lc := net.ListenConfig{KeepAlive: -1}
 	if s.cfg.ClientTCPKeepAlive {
 		lc.KeepAlive = 0

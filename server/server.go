@@ -40,6 +40,10 @@ type Options struct {
 	// code 3. nil: the error is logged and the server closes its connections.
 	Fatal func(error)
 
+	// Listen opens a client port; nil means TCP. For simulations, where clients connect over a
+	// network inside the process.
+	Listen func(address string) (net.Listener, error)
+
 	// PeerTLS is what servers of a cluster prove themselves to each other with; nil: nothing.
 	PeerTLS *tls.Config
 	// PeerNetwork is how they reach each other; nil means TCP.

@@ -11,6 +11,11 @@ type Cluster struct {
 	// Ensemble: this server is one of several, or standaloneEnabled=false. If not, Members
 	// has at most one voter and does not make it an ensemble: HBase relies on that.
 	Ensemble bool
+	// SingleVoter: a reconfig may leave a single voter (standaloneEnabled=false). Default false.
+	SingleVoter bool
+	// MultiAddress (multiAddress.enabled): a server may have several peer addresses. Default
+	// false.
+	MultiAddress bool
 	// ServerID is the number in DataDir/myid; for a single node without that file the number
 	// of the only server line, else 1.
 	ServerID int

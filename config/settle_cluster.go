@@ -125,6 +125,7 @@ func (b *builder) settleCluster() {
 	b.checkGroups()
 	alone := b.flag("standaloneEnabled")
 	b.checkVoters(voters, alone)
+	c.SingleVoter, c.MultiAddress = !alone, b.flag("multiAddress.enabled")
 	c.Ensemble = (!b.cfg.InMemory || b.src.MyID > 0) && (voters > 1 || !alone)
 	b.findSelf()
 	b.checkPeerType()

@@ -29,6 +29,10 @@ func (s *Server) Applied(cmd *state.Command, r *state.Result) {
 		s.completeWrite(cmd, r)
 	case state.KindCreateSession, state.KindAttach:
 		s.sessionOpened(cmd, r)
+	case state.KindMembers:
+		if c := s.connOf(r.Asker.Session); c != nil && r.Outcome == state.Applied {
+			c.changed(&r.Asker, r)
+		}
 	}
 	if r.Closed != 0 {
 		s.sessionClosed(cmd, r)

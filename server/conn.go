@@ -220,7 +220,11 @@ func (c *conn) waitsForLog() bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.dead && c.pending.len() > 0 && c.pending.front().kind.logged()
+	if c.dead || c.pending.len() == 0 {
+		return false
+	}
+	k := c.pending.front().kind
+	return k.logged() || k == pendingChange
 }
 
 func (c *conn) sessionID() int64 {

@@ -15,6 +15,7 @@ const (
 	pendingSync                     // the log: a sync mark
 	pendingRead                     // its turn: then it is served from the machine
 	pendingReply                    // its turn: the reply is known
+	pendingChange                   // a change of the membership, which began when it was applied
 )
 
 // logged says whether an entry waits for the log.
@@ -143,6 +144,13 @@ func (c *conn) complete(cmd *state.Command, r *state.Result) {
 	if p == nil {
 		return
 	}
+	if r.Deferred {
+		p.kind, p.done = pendingChange, false // until changed
+		return
+	}
+	if cmd.Kind == state.KindCloseSession {
+		c.giveUpChange(r)
+	}
 	if p == c.pending.front() {
 		c.emitResult(p, r)
 		c.pop()
@@ -151,6 +159,34 @@ func (c *conn) complete(cmd *state.Command, r *state.Result) {
 	}
 	c.advanceApplied()
 	c.s.touch(c)
+}
+
+// changed runs under the write lock when a change of the membership has ended that a client of
+// this connection has asked for.
+func (c *conn) changed(a *state.Asker, r *state.Result) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead || c.epoch != a.Epoch {
+		return
+	}
+	for i := c.pending.head; i < len(c.pending.q); i++ {
+		if p := &c.pending.q[i]; p.kind == pendingChange && !p.done && p.number == a.Req {
+			p.data, p.done = appendResult(nil, p, r), true
+			c.advanceApplied()
+			c.s.touch(c)
+			return
+		}
+	}
+}
+
+// giveUpChange answers a change of the membership that is still under way when its session
+// ends: it goes on, but nobody can be told how it ends. Called with mu held.
+func (c *conn) giveUpChange(r *state.Result) {
+	for i := c.pending.head; i < len(c.pending.q); i++ {
+		if p := &c.pending.q[i]; p.kind == pendingChange && !p.done {
+			p.data, p.done = appendResult(nil, p, &state.Result{Zxid: r.Zxid, Code: wire.ReconfigInProgress}), true
+		}
+	}
 }
 
 // advanceApplied is advance for the apply loop. Reads are left to a flusher, as a rule: they

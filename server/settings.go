@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/config"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/acl"
+	"github.com/zkd-project/zkd/server/ensemble"
 	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -26,6 +27,8 @@ func (s *Server) settings() state.Settings {
 		EnforceQuota:   s.cfg.EnforceQuota,
 		ExtendedTypes:  s.cfg.ExtendedTypesEnabled,
 		Reconfig:       s.cfg.ReconfigEnabled,
+		SingleVoter:    s.cfg.Cluster.SingleVoter,
+		MultiAddress:   s.cfg.Cluster.MultiAddress,
 		MaxNeverUsedMs: s.cfg.ContainerMaxNeverUsedMs,
 	}
 }
@@ -35,7 +38,7 @@ func (s *Server) replicationOptions() replication.Options {
 	c := s.cfg
 	settings := s.settings() // does not change while the server runs
 	return replication.Options{
-		Cluster: s.clusterOptions(), Boot: s.boot,
+		Cluster: s.clusterOptions(), Ensemble: s.firstEnsemble(), Boot: s.boot,
 		Dir: c.DataDir, LogDir: c.DataLogDir, Memory: s.opts.Memory, Stores: s.opts.Stores, FS: vfs.OS,
 		NoAutocreate: !c.DataDirAutocreate, NoNewDatabase: !c.DBAutocreate,
 		LogStore: string(c.LogStore), MyID: c.Cluster.ServerID,
@@ -45,6 +48,19 @@ func (s *Server) replicationOptions() replication.Options {
 		Now:      s.now, Logger: s.log, Fatal: s.fatal, Observer: s,
 		Meters: s.meters(), SlowSync: time.Duration(c.FsyncWarningMs) * time.Millisecond,
 	}
+}
+
+// firstEnsemble is the configuration with which a cluster begins: the server lines.
+func (s *Server) firstEnsemble() string {
+	if !s.clustered {
+		return ""
+	}
+	c, err := ensemble.New(s.cfg.Cluster.Members)
+	if err != nil {
+		s.log.Error("the server lines make no ensemble: reconfig will not work", "reason", err)
+		return ""
+	}
+	return c.String()
 }
 
 // clusterOptions says who the other servers are; nil: there are none.

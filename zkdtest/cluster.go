@@ -89,6 +89,21 @@ func (c *Cluster) Restart(node int) {
 // it. Heal ends it.
 func (c *Cluster) Isolate(node int) { c.c.Isolate(node) }
 
+// Add starts one more node, which is no member until a reconfig names it: see Line. It serves
+// when it has become one.
+func (c *Cluster) Add() (node int) {
+	c.t.Helper()
+	node, err := c.c.Add()
+	if err != nil {
+		c.t.Fatalf("zkdtest: add a node: %v", err)
+	}
+	c.c.Begin(node, func(err error) { c.t.Errorf("zkdtest: start node %d: %v", node, err) })
+	return node
+}
+
+// Line is the text of a node for the list of joining servers in a reconfig.
+func (c *Cluster) Line(node int) string { return c.c.Line(node) }
+
 // Pause makes a node silent to everybody, as a process that stands still. Heal ends it.
 func (c *Cluster) Pause(node int) { c.c.Pause(node) }
 

@@ -299,3 +299,113 @@ func TestMajorityLostAndBack(t *testing.T) {
 	}
 	cl.Restart((survivor+1)%3 + 1)
 }
+
+// writer writes until stop, through reconnects, and returns what was acknowledged.
+func writer(t *testing.T, addrs string, path string, stop <-chan struct{}) (acknowledged func() []string) {
+	t.Helper()
+	c, _ := connectTo(t, strings.Split(addrs, ","), patience)
+	done := make(chan []string)
+	go func() {
+		var names []string
+		for {
+			select {
+			case <-stop:
+				done <- names
+				return
+			default:
+			}
+			if name, err := c.Create(path+"-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)); err == nil {
+				names = append(names, name)
+			}
+		}
+	}()
+	return func() []string { return <-done }
+}
+
+// 1 -> 3 -> 5 -> 3 -> 1 under load, and nothing that was acknowledged is lost.
+func TestClusterGrowsAndShrinksUnderLoad(t *testing.T) {
+	cl := zkdtest.StartCluster(t, 1, zkdtest.Set("standaloneEnabled", "false"),
+		zkdtest.Set("reconfigEnabled", "true"), zkdtest.Set("skipACL", "yes"))
+	admin, _ := connectTo(t, []string{cl.Addr(1)}, patience)
+	stop := make(chan struct{})
+	acknowledged := writer(t, cl.Addr(1), "/load", stop)
+	join := func(nodes ...int) {
+		t.Helper()
+		for _, n := range nodes {
+			if _, err := admin.IncrementalReconfig([]string{cl.Line(n)}, nil, -1); err != nil {
+				t.Fatalf("node %d joins: %v", n, err)
+			}
+			eventually(t, "the new node serves", func() bool { return strings.Contains(word(t, cl.Addr(n), "srvr"), "Mode: ") })
+		}
+	}
+	leave := func(nodes ...string) {
+		t.Helper()
+		for _, n := range nodes {
+			if _, err := admin.IncrementalReconfig(nil, []string{n}, -1); err != nil {
+				t.Fatalf("node %s leaves: %v", n, err)
+			}
+		}
+	}
+	for range 4 {
+		cl.Add()
+	}
+	join(2, 3)
+	join(4, 5)
+	data, stat, err := admin.Get("/zookeeper/config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if line, _, _ := strings.Cut(cl.Line(i+1), ";"); !strings.Contains(string(data), line) {
+			t.Errorf("server %d is not in\n%s", i+1, data)
+		}
+	}
+	if want := fmt.Sprintf("version=%x", stat.Mzxid); !strings.HasSuffix(string(data), want) {
+		t.Errorf("the configuration does not end with %s:\n%s", want, data)
+	}
+	leave("5", "4")
+	leave("3", "2")
+	close(stop)
+	names := acknowledged()
+	if len(names) < 100 {
+		t.Errorf("%d writes were acknowledged", len(names))
+	}
+	for _, name := range names {
+		if !exists(t, admin, name) {
+			t.Errorf("%s was acknowledged and is gone", name)
+		}
+	}
+}
+
+func TestReconfigMayRemoveTheLeader(t *testing.T) {
+	cl := zkdtest.StartCluster(t, 3, zkdtest.Set("reconfigEnabled", "true"), zkdtest.Set("skipACL", "yes"))
+	leader := cl.Leader()
+	admin, _ := connectTo(t, []string{cl.Addr(leader%3 + 1)}, patience)
+	if _, err := admin.IncrementalReconfig(nil, []string{fmt.Sprint(leader)}, -1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another leads", func() bool { l := cl.Leader(); return l != 0 && l != leader })
+	create(t, admin, "/after", 0)
+	data, _, err := admin.Get("/zookeeper/config")
+	if err != nil || strings.Contains(string(data), fmt.Sprintf("server.%d=", leader)) {
+		t.Errorf("%v\n%s", err, data)
+	}
+}
+
+func TestReconfigIsRefusedInZooKeepersWords(t *testing.T) {
+	cl := zkdtest.StartCluster(t, 3, zkdtest.Set("reconfigEnabled", "true"), zkdtest.Set("skipACL", "yes"))
+	c, _ := connectTo(t, []string{cl.Addr(2)}, patience)
+	for name, try := range map[string]struct {
+		join, leave []string
+		version     int64
+		want        error
+	}{
+		"wrong version": {nil, []string{"3"}, 99, zk.ErrBadVersion},
+		"bad syntax":    {[]string{"server.4=nonsense"}, nil, -1, zk.ErrBadArguments},
+		"too few":       {nil, []string{"2", "3"}, -1, zk.ErrBadArguments},
+	} {
+		if _, err := c.IncrementalReconfig(try.join, try.leave, try.version); !errors.Is(err, try.want) {
+			t.Errorf("%s: %v, want %v", name, err, try.want)
+		}
+	}
+}

@@ -31,9 +31,15 @@ type Options struct {
 // A Cluster is a running one. Servers are named by their numbers, from 1. Its methods may be
 // called from any goroutine, but not two for one server at a time.
 type Cluster struct {
-	o     Options
-	net   *memnet.Network
-	nodes []*node
+	o   Options
+	net *memnet.Network
+
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	starting sync.WaitGroup // Begin
+
+	mu    sync.Mutex
+	nodes []*node // guarded by mu; only grows
 }
 
 type node struct {
@@ -57,6 +63,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Cluster{o: o, net: memnet.New()}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	errs := make(chan error, o.Nodes)
 	for i := range o.Nodes {
 		n := &node{number: i + 1, stores: replication.NewMemoryStores()}
@@ -65,7 +72,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		}
 		c.nodes = append(c.nodes, n)
 	}
-	for _, n := range c.nodes {
+	for _, n := range c.all() {
 		go func() { errs <- c.Start(ctx, n.number) }()
 	}
 	var err error
@@ -78,14 +85,53 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
+// Add makes room for one more server, which knows the others and is no member until a reconfig
+// makes it one, and returns its number. Begin starts it.
+func (c *Cluster) Add() (number int, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // its port is part of a server's line
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	number = len(c.nodes) + 1
+	c.nodes = append(c.nodes, &node{number: number, stores: replication.NewMemoryStores(), port: l.Addr().(*net.TCPAddr).Port})
+	return number, nil
+}
+
+// Line is the text of a server in a reconfig.
+func (c *Cluster) Line(number int) string {
+	return fmt.Sprintf("server.%d=%s:%d:3888:participant;%s", number, host(number), peerPort, c.Addr(number))
+}
+
+func (c *Cluster) all() []*node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes
+}
+
+func (c *Cluster) node(number int) *node { return c.all()[number-1] }
+
 func host(number int) string { return "node" + strconv.Itoa(number) }
 
-// Start starts a server that does not run.
+// Begin starts a server in the background: one that is no member yet does not serve before it
+// becomes one. failed is told if it cannot start.
+func (c *Cluster) Begin(number int, failed func(error)) {
+	c.starting.Go(func() {
+		if err := c.Start(c.ctx, number); err != nil && c.ctx.Err() == nil {
+			failed(err)
+		}
+	})
+}
+
+// Start starts a server that does not run, and returns when it serves.
 func (c *Cluster) Start(ctx context.Context, number int) error {
-	n := c.nodes[number-1]
+	n := c.node(number)
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	cfg, err := c.config(n)
+	port := n.port
+	n.mu.Unlock()
+	cfg, err := c.config(number, port)
 	if err != nil {
 		return err
 	}
@@ -101,10 +147,12 @@ func (c *Cluster) Start(ctx context.Context, number int) error {
 		var busy *server.BusyError
 		switch {
 		case err == nil:
+			n.mu.Lock()
+			defer n.mu.Unlock()
 			n.srv = srv
 			n.port = srv.Addrs()[0].(*net.TCPAddr).Port
 			return nil
-		case !errors.As(err, &busy) || n.port == 0 || ctx.Err() != nil || c.o.FirstPort > 0:
+		case !errors.As(err, &busy) || port == 0 || ctx.Err() != nil || c.o.FirstPort > 0:
 			return fmt.Errorf("server %d: %w", number, err)
 		}
 		// A client that tries to reconnect can be given the port as its own for a moment.
@@ -118,19 +166,19 @@ func (c *Cluster) fatal(number int, err error) {
 	}
 }
 
-func (c *Cluster) config(n *node) (*config.Config, error) {
+func (c *Cluster) config(number, port int) (*config.Config, error) {
 	settings := []config.Override{
 		{Key: "clientPortAddress", Value: "127.0.0.1"}, {Key: "admin.enableServer", Value: "false"},
 		{Key: "initLimit", Value: "10"}, {Key: "syncLimit", Value: "10"},
 	}
-	for i := range c.o.Nodes {
+	for i := range max(c.o.Nodes, number) {
 		settings = append(settings, config.Override{
 			Key: fmt.Sprintf("server.%d", i+1), Value: fmt.Sprintf("%s:%d:3888", host(i+1), peerPort),
 		})
 	}
 	settings = append(settings, c.o.Settings...)
 	settings = append(settings,
-		config.Override{Key: "clientPort", Value: strconv.Itoa(n.port)},
+		config.Override{Key: "clientPort", Value: strconv.Itoa(port)},
 		config.Override{Key: "zkd.peerInsecure", Value: "true"}, // nothing leaves the process
 	)
 	for i := range settings {
@@ -139,25 +187,25 @@ func (c *Cluster) config(n *node) (*config.Config, error) {
 		}
 	}
 	cfg, _, err := config.Load(config.Sources{
-		InMemory: true, Env: c.o.Env, Overrides: settings, MyID: n.number,
+		InMemory: true, Env: c.o.Env, Overrides: settings, MyID: number,
 	})
 	return cfg, err
 }
 
 // Server returns a server, nil while it does not run.
 func (c *Cluster) Server(number int) *server.Server {
-	n := c.nodes[number-1]
+	n := c.node(number)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.srv
 }
 
 // Size is the number of servers.
-func (c *Cluster) Size() int { return len(c.nodes) }
+func (c *Cluster) Size() int { return len(c.all()) }
 
 // Addr is where clients reach a server, host:port; it stays the same over a restart.
 func (c *Cluster) Addr(number int) string {
-	n := c.nodes[number-1]
+	n := c.node(number)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port))
@@ -174,7 +222,7 @@ func (n *node) take() *server.Server {
 
 // Stop ends a server in order: it hands over first what it leads.
 func (c *Cluster) Stop(number int) error {
-	if srv := c.nodes[number-1].take(); srv != nil {
+	if srv := c.node(number).take(); srv != nil {
 		return srv.Close()
 	}
 	return nil
@@ -183,7 +231,7 @@ func (c *Cluster) Stop(number int) error {
 // Kill ends a server as a crash does: the others see its connections break, and nothing is
 // handed over.
 func (c *Cluster) Kill(number int) error {
-	srv := c.nodes[number-1].take()
+	srv := c.node(number).take()
 	if srv == nil {
 		return nil
 	}
@@ -194,7 +242,7 @@ func (c *Cluster) Kill(number int) error {
 // Isolate cuts a server off from the others; its clients still reach it.
 func (c *Cluster) Isolate(number int) {
 	var others []string
-	for _, n := range c.nodes {
+	for _, n := range c.all() {
 		if n.number != number {
 			others = append(others, host(n.number))
 		}
@@ -205,7 +253,7 @@ func (c *Cluster) Isolate(number int) {
 // Heal ends all that Isolate and Pause have done.
 func (c *Cluster) Heal() {
 	c.net.Heal()
-	for _, n := range c.nodes {
+	for _, n := range c.all() {
 		if srv := c.Server(n.number); srv != nil {
 			srv.Freeze(false)
 		}
@@ -222,7 +270,7 @@ func (c *Cluster) Pause(number int) {
 
 // Leader is the number of the server that leads, 0 if none does at the moment.
 func (c *Cluster) Leader() int {
-	for _, n := range c.nodes {
+	for _, n := range c.all() {
 		if srv := c.Server(n.number); srv != nil && srv.Leads() {
 			return n.number
 		}
@@ -241,9 +289,11 @@ func (c *Cluster) HandOver(ctx context.Context) error {
 
 // Close ends all servers.
 func (c *Cluster) Close() error {
+	c.cancel()
+	c.starting.Wait()
 	c.Heal()
-	errs := make(chan error, len(c.nodes))
-	for _, n := range c.nodes {
+	errs := make(chan error, len(c.all()))
+	for _, n := range c.all() {
 		go func() {
 			if srv := n.take(); srv != nil {
 				errs <- srv.Kill() // nobody is left to take over
@@ -253,7 +303,7 @@ func (c *Cluster) Close() error {
 		}()
 	}
 	var err error
-	for range c.nodes {
+	for range c.all() {
 		err = errors.Join(err, <-errs)
 	}
 	return err

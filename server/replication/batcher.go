@@ -93,13 +93,18 @@ func (b *batcher) lead() bool {
 	// Applying runs in this process's FSM goroutine, so the level is that of the whole log.
 	b.n.mu.RLock()
 	level := b.n.machine.Level()
+	_, _, known := b.n.machine.Ensemble()
 	b.n.mu.RUnlock()
-	if level >= state.CurrentLevel {
-		return true
+	var first chunk
+	if level < state.CurrentLevel { // all members know the current one: there has been one only
+		first.b = state.AppendCommand(first.b, &state.Command{Kind: state.KindLevel, Level: state.CurrentLevel})
+		first.count++
 	}
-	// All members know the current level: there has been one only.
-	raise := state.AppendCommand(nil, &state.Command{Kind: state.KindLevel, Level: state.CurrentLevel})
-	return b.submit(chunk{raise, 1}) && b.settle()
+	if !known && b.n.o.Ensemble != "" {
+		first.b = state.AppendCommand(first.b, &state.Command{Kind: state.KindMembers, Members: state.MembersInitial, Body: []byte(b.n.o.Ensemble)})
+		first.count++
+	}
+	return first.count == 0 || b.submit(first) && b.settle()
 }
 
 // submitQueue submits all that waits. Commands that arrive while it waits for an older

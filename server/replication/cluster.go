@@ -101,15 +101,19 @@ func (n *Node) spool() func(int64) (peer.Spool, error) {
 	return peer.SpoolDir(n.o.Dir)
 }
 
-// resolve finds a member by its number: the incarnation changes, the place does not.
+// resolve finds a member by its number: the incarnation changes, the place does not. What the
+// cluster has agreed on goes before the configuration of this server.
 func (n *Node) resolve(id raft.ServerID) (string, error) {
 	number := peer.Number(id)
+	if address, ok := n.plannedAddress(number); ok {
+		return address, nil
+	}
 	for _, m := range n.o.Cluster.Members {
 		if m.Number == number {
 			return m.Address, nil
 		}
 	}
-	return "", fmt.Errorf("there is no line server.%d", number)
+	return "", fmt.Errorf("server %d is no member, and there is no line server.%d", number, number)
 }
 
 // voters of raft's latest configuration.

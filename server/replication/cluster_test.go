@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -85,11 +86,25 @@ func (v *voice) open() {
 	node, _, err := Open(Options{
 		Memory: true, Stores: v.stores, MyID: v.number, Observer: v, Logger: logger,
 		Settings: func() state.Settings { return state.Settings{} },
+		Ensemble: c.ensemble(),
 		Cluster:  &Cluster{Members: c.plan, Listen: fmt.Sprintf("host%d:2888", v.number), Network: c.net.Host(fmt.Sprintf("host%d", v.number))},
 		Fatal:    func(err error) { c.t.Errorf("member %d: %v", v.number, err) },
 	})
 	require.NoError(c.t, err)
 	v.node = node
+}
+
+// ensemble is the configuration with which the cluster begins.
+func (c *trio) ensemble() string {
+	var text strings.Builder
+	for _, m := range c.plan {
+		role := "participant"
+		if m.Observer {
+			role = "observer"
+		}
+		fmt.Fprintf(&text, "server.%d=%s:3888:%s\n", m.Number, m.Address, role)
+	}
+	return text.String()
 }
 
 func (v *voice) stop() {

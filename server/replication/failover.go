@@ -80,3 +80,15 @@ func (n *Node) awaitTurn(ctx context.Context, d peer.Down, self raft.ServerID) b
 		}
 	}
 }
+
+// electAlone has the only voter of a cluster lead at once.
+func (n *Node) electAlone() {
+	self := n.stores.id.serverID()
+	if v := n.voters(); len(v) != 1 || v[0] != self {
+		return
+	}
+	var resp raft.TimeoutNowResponse
+	if err := n.peers.TimeoutNow(self, raft.ServerAddress(self), &raft.TimeoutNowRequest{}, &resp); err != nil {
+		n.o.Logger.Debug("no early election", "reason", err)
+	}
+}

@@ -181,8 +181,8 @@ func checkCommands(check *state.BatchDecoder, count int, commands []byte) error 
 	var c state.Command
 	for check.Next(&c) {
 		switch c.Kind {
-		case state.KindLevel:
-			return errors.New("only the leader raises the level")
+		case state.KindLevel, state.KindMembers:
+			return errors.New("only the leader raises the level and changes the membership")
 		}
 	}
 	return check.Err()

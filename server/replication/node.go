@@ -294,6 +294,9 @@ func (n *Node) WaitReady(ctx context.Context) error {
 		case !n.up.Load():
 			n.readyErr = n.found(ctx)
 		}
+		if n.readyErr == nil && n.peers != nil {
+			n.electAlone()
+		}
 	})
 	if n.readyErr != nil {
 		return n.readyErr

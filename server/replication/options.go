@@ -128,6 +128,9 @@ type Options struct {
 	MyID int // of this server among its cluster, 1–255; 1 by default
 	// Cluster says who the others are; nil: there are none.
 	Cluster *Cluster
+	// Ensemble is the text of the members, as /zookeeper/config shows them, with which a cluster
+	// begins; "": there is none.
+	Ensemble string
 	// Boot tells this process from those before and after it; random if 0.
 	Boot uint64
 

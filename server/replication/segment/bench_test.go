@@ -2,6 +2,7 @@ package segment
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -38,6 +39,59 @@ func benchStore(b *testing.B, n, size int) {
 			}
 		}
 	}
+}
+
+// BenchmarkAppendBesideSync appends as a leader does: while one batch is synced the next
+// ones are written, until so many entries wait to be durable.
+func BenchmarkAppendBesideSync(b *testing.B) {
+	for _, window := range []uint64{1, 64, 1024} {
+		b.Run(fmt.Sprintf("1x200/window=%d", window), func(b *testing.B) { benchBeside(b, 200, window) })
+	}
+}
+
+func benchBeside(b *testing.B, size int, window uint64) {
+	l := mustOpen(b, Options{FS: vfs.OS, Dir: b.TempDir(), Create: true})
+	defer l.Close()
+	appended := make(chan struct{}, 1)
+	durable := make(chan struct{}, 1)
+	wake := func(c chan struct{}) {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range appended {
+			if _, err := l.Sync(); err != nil {
+				b.Error(err)
+			}
+			wake(durable)
+		}
+	})
+	next := uint64(1)
+	data := make([]byte, size)
+	batch := make([]*raft.Log, 1)
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		batch[0] = &raft.Log{Index: next, Term: 1, Data: data}
+		if err := l.Append(batch); err != nil {
+			b.Fatal(err)
+		}
+		next++
+		wake(appended)
+		for next-1-l.Durable() >= window && l.failure() == nil {
+			<-durable
+		}
+		if next%4096 == 0 { // as snapshots do: the disk must not fill up
+			if err := l.DeleteRange(1, next-10); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	close(appended)
+	wg.Wait()
 }
 
 func BenchmarkReplay(b *testing.B) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -23,186 +24,196 @@ func withChecksum(b []byte, seed uint32) []byte {
 	return b
 }
 
-// script is a life of a log with everything in it: batches, new files, deletion in front,
-// at the end, of all, a restart. It returns at the first error. acked and tried are the log
-// as acknowledged, and as it is if the operation under way took effect; deleted is the
-// highest index that may be gone from the front.
+// A script is a life of a log, step by step; it ends at the first error.
 type script struct {
-	acked, tried []*raft.Log
-	deleted      uint64
+	name         string
+	segmentBytes int64
+	steps        func(s *script) []func() error
+
+	model
+	o     Options
+	stage stageFS
+	l     *Log
 }
 
-func (s *script) run(o Options) error {
-	l, err := Open(o)
-	if err != nil {
+func (s *script) run(disk *vfstest.Disk) error {
+	s.stage.FS = disk
+	s.o = smallOptions(&s.stage)
+	s.o.SegmentBytes = s.segmentBytes
+	var err error
+	if s.l, err = Open(s.o); err != nil {
 		return err
 	}
-	store := func(from, to, term uint64, size int) func() error {
-		return func() error {
-			batch := entries(from, to, term, size)
-			s.tried = append(slices.Clone(s.acked), batch...)
-			return l.StoreLogs(batch)
-		}
-	}
-	remove := func(lo, hi uint64) func() error {
-		return func() error {
-			first, last := s.acked[0].Index, s.acked[len(s.acked)-1].Index
-			switch {
-			case lo <= first && hi >= last:
-				s.tried = nil
-			case lo <= first:
-				s.deleted = hi
-				s.tried = slices.Clone(s.acked[hi-first+1:])
-				lo, _ = l.FirstIndex() // entries deleted before a restart may be back
-			default:
-				s.tried = slices.Clone(s.acked[:lo-first])
-			}
-			return l.DeleteRange(lo, hi)
-		}
-	}
-	reopen := func() error {
-		if err := l.Close(); err != nil {
-			return err
-		}
-		var err error
-		l, err = Open(o)
-		return err
-	}
-	steps := []func() error{
-		store(1, 1, 1, 30), store(2, 5, 1, 150), store(6, 9, 1, 200), store(10, 10, 1, 0),
-		remove(1, 4), store(11, 25, 2, 100), remove(15, 25), store(15, 22, 3, 120),
-		reopen, store(23, 30, 3, 90), remove(5, 24), store(31, 31, 4, 700),
-		remove(25, 31), store(100, 110, 5, 100), remove(105, 110), store(105, 106, 6, 600), reopen,
-	}
-	for _, step := range steps {
+	for i, step := range s.steps(s) {
 		if err := step(); err != nil {
 			return err
 		}
-		s.acked = s.tried
+		if err := s.l.check(); err != nil {
+			return fmt.Errorf("after step %d: %w", i, err)
+		}
 	}
-	return l.Close()
+	return s.l.Close()
 }
 
-// check opens the log after a crash and compares it with what was acknowledged.
-func (s *script) check(t *testing.T, o Options) {
+func (s *script) store(from, to, term uint64, size int) func() error {
+	return func() error { return s.model.store(s.l, entries(from, to, term, size)) }
+}
+
+func (s *script) append(from, to, term uint64, size int) func() error {
+	return func() error { return s.model.append(s.l, entries(from, to, term, size)) }
+}
+
+func (s *script) remove(lo, hi uint64) func() error {
+	return func() error { return s.model.remove(s.l, lo, hi) }
+}
+
+func (s *script) sync() error { return s.model.sync(s.l) }
+
+// beside syncs, and appends while the sync runs: before the disk has done anything, or when
+// it has done all and has not said so. What is appended must fit into the segment.
+func (s *script) beside(hook *atomic.Pointer[func()], batch func() error) func() error {
+	return func() error {
+		var err error
+		once := func() {
+			hook.Store(nil)
+			err = inTime(batch)
+		}
+		hook.Store(&once)
+		serr := s.sync()
+		if hook.Swap(nil) != nil && serr == nil {
+			return errors.New("there was nothing to sync: the script is wrong")
+		}
+		return errors.Join(serr, err)
+	}
+}
+
+func (s *script) reopen() error {
+	if err := s.l.Close(); err != nil {
+		return err
+	}
+	s.durable = s.last()
+	var err error
+	s.l, err = Open(s.o)
+	return err
+}
+
+// check opens the log after a crash and compares it with the model.
+func (s *script) check(t *testing.T, disk *vfstest.Disk) {
 	t.Helper()
-	l, err := Open(o)
+	s.o.FS = disk
+	l := mustOpen(t, s.o)
+	got, err := contents(l)
 	if err != nil {
-		t.Fatalf("open after the crash: %v", err)
+		t.Fatal(err)
 	}
+	if err := s.mismatch(got); err != nil {
+		t.Fatal(err)
+	}
+	// What was there once is answered for: also a second crash must not take it away.
+	disk.Crash(nil)
+	l = mustOpen(t, s.o)
 	defer l.Close()
-	var got []*raft.Log
-	first, _ := l.FirstIndex()
-	last, _ := l.LastIndex()
-	for i := first; first > 0 && i <= last; i++ {
-		e := new(raft.Log)
-		if err := l.GetLog(i, e); err != nil {
-			t.Fatalf("get %d: %v", i, err)
-		}
-		got = append(got, e)
-	}
-	if !s.matches(got, s.acked, s.tried) {
-		t.Fatalf("after the crash the log has %s\nacknowledged %s\ntried %s", show(got), show(s.acked), show(s.tried))
-	}
-	next := last + 1
-	if err := l.StoreLog(entry(next, 99, 50)); err != nil {
-		t.Fatalf("store after the crash: %v", err)
-	}
-}
-
-// matches: got is acked or tried or between them (a part of a batch, a part of a cut tail),
-// but for entries in front that were deleted and are back.
-func (s *script) matches(got, acked, tried []*raft.Log) bool {
-	for len(got) > 0 && got[0].Index <= s.deleted && (len(acked) == 0 || got[0].Index < acked[0].Index) {
-		got = got[1:]
-	}
-	long, short := acked, tried
-	if len(tried) > 0 && (len(acked) == 0 || tried[len(tried)-1].Index > acked[len(acked)-1].Index) {
-		long, short = tried, acked
-	}
 	if len(got) == 0 {
-		return len(short) == 0
+		wantLog(t, l, nil)
+		mustStore(t, l, entry(s.last()+1, 99, 50))
+		return
 	}
-	i := slices.IndexFunc(long, func(e *raft.Log) bool { return e.Index == got[0].Index })
-	if i < 0 || len(got) > len(long)-i {
-		return false
-	}
-	for k, e := range got {
-		if !equal(e, long[i+k]) {
-			return false
-		}
-	}
-	covered := func(list []*raft.Log, index uint64) bool {
-		return len(list) == 0 || list[0].Index <= index
-	}
-	if !covered(got, max(s.deleted+1, long[0].Index)) {
-		return false
-	}
-	return len(short) == 0 || got[len(got)-1].Index >= short[len(short)-1].Index
+	wantLog(t, l, got)
+	mustStore(t, l, entry(got[len(got)-1].Index+1, 99, 50))
 }
 
-func show(list []*raft.Log) string {
-	if len(list) == 0 {
-		return "nothing"
+// scripts are the lives that the crashes come into: everything that a log does, with every
+// batch synced before the next, and with batches that are not synced yet.
+func scripts() []*script {
+	return []*script{
+		{name: "one after the other", segmentBytes: 1024, steps: func(s *script) []func() error {
+			return []func() error{
+				s.store(1, 1, 1, 30), s.store(2, 5, 1, 150), s.store(6, 9, 1, 200), s.store(10, 10, 1, 0),
+				s.remove(1, 4), s.store(11, 25, 2, 100), s.remove(15, 25), s.store(15, 22, 3, 120),
+				s.reopen, s.store(23, 30, 3, 90), s.remove(5, 24), s.store(31, 31, 4, 700),
+				s.remove(25, 31), s.store(100, 110, 5, 100), s.remove(105, 110), s.store(105, 106, 6, 600), s.reopen,
+			}
+		}},
+		{name: "in parallel", segmentBytes: 6000, steps: func(s *script) []func() error {
+			before, after := &s.stage.beforeSync, &s.stage.afterSync
+			return []func() error{
+				s.append(1, 1, 1, 300), s.append(2, 3, 1, 500), s.append(4, 4, 1, 10), s.sync,
+				s.append(5, 5, 1, 600), s.beside(after, s.append(6, 7, 1, 400)),
+				s.beside(before, s.append(8, 8, 1, 700)), s.append(9, 9, 1, 200), // the next needs a new segment
+				s.append(10, 12, 1, 600), s.append(13, 13, 1, 400), s.append(14, 16, 1, 100),
+				s.remove(15, 16), s.append(15, 15, 2, 500), s.append(16, 17, 2, 400), // cut beyond the durable
+				s.beside(after, s.append(18, 18, 2, 300)), s.append(19, 19, 2, 800), s.remove(14, 19), // below
+				s.append(14, 14, 3, 500), s.append(15, 16, 3, 600), s.store(17, 17, 3, 500),
+				s.append(18, 18, 3, 600), s.append(19, 20, 3, 700), s.remove(1, 19), // in front, beyond the durable
+				s.append(21, 21, 3, 500), s.append(22, 22, 3, 600), s.reopen,
+				s.append(23, 23, 3, 600), s.append(24, 24, 3, 20), s.append(25, 25, 3, 500), s.remove(20, 25), // all
+				s.append(100, 101, 4, 600), s.beside(before, s.append(102, 103, 4, 500)), s.append(104, 104, 4, 900),
+			}
+		}},
 	}
-	return fmt.Sprintf("%d (term %d) to %d (term %d)", list[0].Index, list[0].Term,
-		list[len(list)-1].Index, list[len(list)-1].Term)
 }
 
 // After a crash at any operation, with any part of what was not synced surviving, the log
-// opens and holds everything acknowledged.
-func TestCrashAtAnyOperationLosesNothingAcknowledged(t *testing.T) {
-	for n := 1; ; n++ {
-		done := false
-		for seed := range uint64(12) {
-			disk := newDisk()
-			disk.Fail(n, vfstest.ErrDown)
-			var s script
-			err := s.run(smallOptions(disk))
-			if err != nil && !errors.Is(err, vfstest.ErrDown) {
-				t.Fatal(err)
+// opens and holds everything durable.
+func TestCrashAtAnyOperationLosesNothingDurable(t *testing.T) {
+	for i, script := range scripts() {
+		t.Run(script.name, func(t *testing.T) {
+			for n := 1; ; n++ {
+				done := false
+				for seed := range uint64(24) {
+					disk := newDisk()
+					disk.Fail(n, vfstest.ErrDown)
+					s := scripts()[i]
+					err := s.run(disk)
+					if err != nil && !errors.Is(err, vfstest.ErrDown) {
+						t.Fatal(err)
+					}
+					done = err == nil
+					var rng *rand.Rand
+					if seed > 0 {
+						rng = rand.New(rand.NewPCG(seed, uint64(n)))
+					}
+					disk.Crash(rng)
+					t.Logf("operation %d, seed %d: %v", n, seed, err)
+					s.check(t, disk)
+					// And once more: opening must have left a log that opens.
+					disk.Crash(rng)
+					l := mustOpen(t, smallOptions(disk))
+					l.Close()
+				}
+				if done {
+					if n < 50 {
+						t.Fatalf("the script has only %d operations: nothing was tested", n)
+					}
+					return
+				}
 			}
-			done = err == nil
-			var rng *rand.Rand
-			if seed > 0 {
-				rng = rand.New(rand.NewPCG(seed, uint64(n)))
-			}
-			disk.Crash(rng)
-			t.Logf("operation %d, seed %d: %v", n, seed, err)
-			s.check(t, smallOptions(disk))
-			// And once more: opening must have left a log that opens.
-			disk.Crash(rng)
-			l := mustOpen(t, smallOptions(disk))
-			l.Close()
-		}
-		if done {
-			if n < 50 {
-				t.Fatalf("the script has only %d operations: nothing was tested", n)
-			}
-			return
-		}
+		})
 	}
 }
 
 // A crash while the log is opened after a crash does no harm either.
 func TestCrashDuringRecoveryLosesNothing(t *testing.T) {
-	for n := 1; n < 200; n += 3 {
-		for m := 1; ; m++ {
-			disk := newDisk()
-			disk.Fail(n, vfstest.ErrDown)
-			var s script
-			s.run(smallOptions(disk))
-			rng := rand.New(rand.NewPCG(uint64(n), uint64(m)))
-			disk.Crash(rng)
-			disk.Fail(m, vfstest.ErrDown)
-			l, err := Open(smallOptions(disk))
-			disk.Crash(rng)
-			s.check(t, smallOptions(disk))
-			if err == nil {
-				_ = l // its files died with the crash
-				break
+	for i, script := range scripts() {
+		t.Run(script.name, func(t *testing.T) {
+			for n := 1; n < 200; n += 3 {
+				for m := 1; ; m++ {
+					disk := newDisk()
+					disk.Fail(n, vfstest.ErrDown)
+					s := scripts()[i]
+					s.run(disk)
+					rng := rand.New(rand.NewPCG(uint64(n), uint64(m)))
+					disk.Crash(rng)
+					disk.Fail(m, vfstest.ErrDown)
+					_, err := Open(smallOptions(disk)) // its files die with the crash
+					disk.Crash(rng)
+					s.check(t, disk)
+					if err == nil {
+						break
+					}
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -210,19 +221,36 @@ func TestCrashDuringRecoveryLosesNothing(t *testing.T) {
 // was acknowledged is there when the disk works again.
 func TestFailingOperationIsReportedAndFinal(t *testing.T) {
 	boom := errors.New("input/output error")
-	for n := 1; ; n++ {
-		disk := newDisk()
-		disk.Fail(n, boom)
-		var s script
-		err := s.run(smallOptions(disk))
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, boom) {
-			t.Fatalf("operation %d: %v", n, err)
-		}
-		disk.Kill()
-		s.check(t, smallOptions(disk))
+	for i, script := range scripts() {
+		t.Run(script.name, func(t *testing.T) {
+			for n := 1; ; n++ {
+				disk := newDisk()
+				disk.Fail(n, boom)
+				s := scripts()[i]
+				err := s.run(disk)
+				if err == nil {
+					return
+				}
+				if !errors.Is(err, boom) {
+					t.Fatalf("operation %d: %v", n, err)
+				}
+				if s.l != nil {
+					before, ops := s.l.Durable(), disk.Ops()
+					_, err := s.l.Sync()
+					if closed := s.l.failure() == nil; err == nil && !closed {
+						t.Fatalf("operation %d failed, and the log was synced", n)
+					}
+					if err := s.l.Append(entries(s.last()+1, s.last()+1, 99, 1)); err == nil {
+						t.Fatalf("operation %d failed, and the log took an entry", n)
+					}
+					if s.l.Durable() != before || disk.Ops() != ops {
+						t.Fatalf("operation %d failed, and the log went on", n)
+					}
+				}
+				disk.Kill()
+				s.check(t, disk)
+			}
+		})
 	}
 }
 
@@ -241,7 +269,10 @@ func TestNothingIsWrittenAfterAFailedSync(t *testing.T) {
 	if err := l.DeleteRange(1, 2); err == nil {
 		t.Fatal("entries were deleted after a failed sync")
 	}
-	wantLog(t, l, entries(1, 3, 1, 10))
+	wantLog(t, l, entries(1, 4, 1, 10)) // it was appended; nobody was told that it is durable
+	if l.Durable() != 3 {
+		t.Fatalf("durable is %d after a failed sync", l.Durable())
+	}
 	l.Close()
 	if disk.Ops() != before {
 		t.Fatal("the disk was written to after a failed sync")
@@ -250,188 +281,6 @@ func TestNothingIsWrittenAfterAFailedSync(t *testing.T) {
 	l = mustOpen(t, smallOptions(disk))
 	wantLog(t, l, entries(1, 3, 1, 10))
 	l.Close()
-}
-
-// damageLog is a closed log of a few segments, and its entries.
-func damageLog(t *testing.T, clean bool) (*vfstest.Disk, []*raft.Log) {
-	disk := newDisk()
-	o := smallOptions(disk)
-	o.SegmentBytes = 512
-	l := mustOpen(t, o)
-	want := entries(1, 8, 1, 70)
-	for _, e := range want {
-		mustStore(t, l, e)
-	}
-	if clean {
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-	} else {
-		disk.Kill()
-	}
-	return disk, want
-}
-
-func logFiles(t *testing.T, disk *vfstest.Disk) []string {
-	list, err := disk.ReadDir(testDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range list {
-		names = append(names, testDir+"/"+e.Name())
-	}
-	return names
-}
-
-// wantDamageOr opens a damaged log: it must be refused with a *damage.Error, or have all
-// entries up to atLeast unchanged.
-func wantDamageOr(t *testing.T, disk *vfstest.Disk, want []*raft.Log, atLeast int) (refused bool) {
-	t.Helper()
-	o := smallOptions(disk)
-	o.Create = false
-	before := disk.Ops()
-	_, cerr := Check(disk, testDir, nil)
-	if disk.Ops() != before {
-		t.Fatal("Check has changed something")
-	}
-	l, err := Open(o)
-	if (cerr == nil) != (err == nil) {
-		t.Fatalf("Check says %v, Open says %v", cerr, err)
-	}
-	var d *damage.Error
-	if errors.As(err, &d) {
-		if d.File == "" || d.What == "" || d.Repair == "" {
-			t.Fatalf("the error does not say enough: %+v", d)
-		}
-		if disk.Ops() != before {
-			t.Fatal("a damaged log was changed")
-		}
-		return true
-	}
-	if err != nil {
-		t.Fatalf("not a damage error: %v", err)
-	}
-	last, _ := l.LastIndex()
-	if int(last) < atLeast {
-		t.Fatalf("entries from %d on are gone without an error", last+1)
-	}
-	wantLog(t, l, want[:last])
-	l.Close()
-	return false
-}
-
-func TestEveryFlippedByteIsNoticedOrHarmless(t *testing.T) {
-	for _, clean := range []bool{true, false} {
-		base, want := damageLog(t, clean)
-		refused, total := 0, 0
-		for _, name := range logFiles(t, base) {
-			var size int
-			base.Damage(name, func(b []byte) []byte { size = len(b); return b })
-			for i := range size {
-				disk := base.Clone()
-				disk.Damage(name, func(b []byte) []byte { b[i] ^= 0x10; return b })
-				atLeast := len(want)
-				if !clean {
-					atLeast-- // the last batch of a killed log looks like a torn tail
-				}
-				total++
-				if wantDamageOr(t, disk, want, atLeast) {
-					refused++
-				}
-			}
-		}
-		if refused < total/3 {
-			t.Fatalf("only %d of %d flipped bytes were noticed", refused, total)
-		}
-		t.Logf("clean %v: %d of %d flipped bytes refused, the others harmless", clean, refused, total)
-	}
-}
-
-func TestZeroedPageIsNoticed(t *testing.T) {
-	base, want := damageLog(t, true)
-	for _, name := range logFiles(t, base) {
-		for off := 0; off < 512; off += 64 {
-			disk := base.Clone()
-			changed := false
-			disk.Damage(name, func(b []byte) []byte {
-				for i := off; i < min(off+64, len(b)); i++ {
-					changed = changed || b[i] != 0
-					b[i] = 0
-				}
-				return b
-			})
-			if changed {
-				wantDamageOr(t, disk, want, len(want))
-			}
-		}
-	}
-}
-
-func TestShortenedFileIsNoticed(t *testing.T) {
-	for _, clean := range []bool{true, false} {
-		base, want := damageLog(t, clean)
-		files := logFiles(t, base)
-		for k, name := range files {
-			var size int
-			base.Damage(name, func(b []byte) []byte { size = len(b); return b })
-			for n := range size {
-				disk := base.Clone()
-				disk.Damage(name, func(b []byte) []byte { return b[:n] })
-				if !wantDamageOr(t, disk, want, len(want)) && k == len(files)-1 {
-					t.Fatalf("%s cut to %d of %d bytes was opened", name, n, size)
-				}
-			}
-		}
-	}
-}
-
-func TestMissingFileIsNoticed(t *testing.T) {
-	base, want := damageLog(t, true)
-	files := logFiles(t, base)
-	if len(files) < 3 {
-		t.Fatalf("want at least three segments, have %d", len(files))
-	}
-	for i, name := range files {
-		disk := base.Clone()
-		disk.Remove(name)
-		if i == 0 {
-			continue // a log without its first entries: the owner of the snapshots must notice
-		}
-		if !wantDamageOr(t, disk, want, len(want)) {
-			t.Fatalf("the loss of %s was not noticed", name)
-		}
-	}
-	for _, name := range files {
-		base.Remove(name)
-	}
-	if !wantDamageOr(t, base, want, len(want)) {
-		t.Fatal("the loss of all files was not noticed")
-	}
-}
-
-func TestForeignFileIsNoticed(t *testing.T) {
-	a, want := damageLog(t, true)
-	// The same log with other salts and one other entry.
-	b := newDisk()
-	o := smallOptions(b)
-	o.SegmentBytes, o.Rand = 512, rand.NewChaCha8([32]byte{2})
-	l := mustOpen(t, o)
-	other := entries(1, 8, 1, 70)
-	other[0].Data[0] ^= 1
-	for _, e := range other {
-		mustStore(t, l, e)
-	}
-	l.Close()
-	for i, name := range logFiles(t, a) {
-		disk := a.Clone()
-		var content []byte
-		b.Damage(name, func(b []byte) []byte { content = slices.Clone(b); return b })
-		disk.Damage(name, func([]byte) []byte { return content })
-		if !wantDamageOr(t, disk, want, len(want)) {
-			t.Fatalf("foreign segment %d was taken", i)
-		}
-	}
 }
 
 func TestDamageIsFoundByReading(t *testing.T) {

@@ -8,12 +8,14 @@ import (
 // DeleteRange deletes the entries from lo to hi, both included: some in front, some at the
 // end, or all. A cut at the end and the deletion of all are durable when it returns; one in
 // front is so by whole files, and entries of a file that is still needed are back after a
-// restart, which does no harm: a snapshot holds what they did.
+// restart, which does no harm: a snapshot holds what they did. It waits for a Sync that runs.
 func (l *Log) DeleteRange(lo, hi uint64) error {
+	l.smu.Lock()
+	defer l.smu.Unlock()
 	l.wmu.Lock()
 	defer l.wmu.Unlock()
-	if l.broken != nil {
-		return l.broken
+	if err := l.failure(); err != nil {
+		return err
 	}
 	first, _ := l.FirstIndex()
 	last, _ := l.LastIndex()
@@ -23,7 +25,7 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 	var err error
 	switch {
 	case lo <= first && hi >= last:
-		err = l.begin(lo)
+		err = l.begin(max(lo, 1))
 	case lo <= first:
 		err = l.deleteFront(hi)
 	case hi >= last:
@@ -37,8 +39,13 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 	return nil
 }
 
-// deleteFront drops the entries up to hi, which is not the last.
+// deleteFront drops the entries up to hi, which is not the last. They have to be durable
+// first: else a crash could leave a log that ends before what a snapshot holds, and the
+// next entry would not follow.
 func (l *Log) deleteFront(hi uint64) error {
+	if err := l.syncTo(hi); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	l.first = hi + 1
 	l.cache.dropBefore(l.first)
@@ -69,6 +76,10 @@ func (l *Log) cutTail(lo uint64) error {
 	if _, err := s.file.ReadAt(records, headerSize); err != nil {
 		return err
 	}
+	crc, err := lastRecord(s, records)
+	if err != nil {
+		return err
+	}
 	h := s.header
 	h.flags |= flagCut
 	h.reserved = max(l.o.SegmentBytes, end)
@@ -78,13 +89,10 @@ func (l *Log) cutTail(lo uint64) error {
 		return err
 	}
 	cut.offsets = append([]uint32(nil), s.offsets[:keep]...)
-	crc, mark, err := lastRecord(cut, records)
-	if err != nil {
-		return err
-	}
-	l.lastCRC, l.marked = crc, mark
+	l.lastCRC = crc
 
 	l.mu.Lock()
+	l.durable = lo - 1 // install has synced what is left, also what was not before
 	old := append([]*segment(nil), l.segments[i+1:]...)
 	l.segments = append(l.segments[:i:i], cut)
 	l.dropReads(lo)
@@ -96,19 +104,18 @@ func (l *Log) cutTail(lo uint64) error {
 	return l.remove(old)
 }
 
-// lastRecord walks through the records of a segment and returns the checksum of the last
-// one and the highest mark.
-func lastRecord(s *segment, records []byte) (crc uint32, mark uint64, err error) {
-	crc, mark = s.prev, s.first-1
+// lastRecord walks through records of s and returns the checksum of the last.
+func lastRecord(s *segment, records []byte) (uint32, error) {
+	crc := s.prev
 	for len(records) > 0 {
 		var r record
 		if err := r.decode(records, s.crc0); err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", s.path, err)
+			return 0, fmt.Errorf("%s: %w", s.path, err)
 		}
-		crc, mark = r.crc, max(mark, r.durable)
+		crc = r.crc
 		records = records[recordLen(records):]
 	}
-	return crc, mark, nil
+	return crc, nil
 }
 
 // dropReads forgets what was read or cached of the entries from index on. Called with mu

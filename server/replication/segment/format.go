@@ -50,8 +50,25 @@ import (
 // and loses acknowledged writes for the second. So each record names the highest index
 // that had been synced when it was written. If the record of index k is unreadable and any
 // readable record behind it has a mark of k or more, then k was durable once: that is
-// damage. If there is none, k was never acknowledged: the tail is torn. For the last batch
-// of a log there is no later record, so closing appends one, and opening does.
+// damage. If there is none, k was never acknowledged: the tail is torn. For what was synced
+// last there is no later record, so closing appends one, and opening does.
+//
+// Several batches may be written before they are synced, and of their sectors a crash keeps
+// any. Cutting at the first unreadable record k is right also if good records follow it:
+//
+//   - They were not durable either. What is synced is all that was written up to some
+//     point; if k was not, nothing behind it was.
+//   - They do not vouch for k: none of them carries more than what was durable when it was
+//     written, which was less than k.
+//   - They do not come back. Opening overwrites them with zeros and syncs that before it
+//     takes entries. Should one survive on a disk that has lied, it names as prev a record
+//     that is no longer the one before it. If it is, being the same byte for byte, then both
+//     are what was written there, in that order and of that history.
+//   - Records that DeleteRange has cut off are in another file, and those of other segments
+//     have another salt.
+//
+// This needs marks that are true: an entry's mark is never the entry before it, unless that
+// is synced.
 //
 // Kinds. A mark has no other purpose than its mark. A close is a mark written by Close,
 // which then gives back the space behind it: a file that is shorter than reserved must end

@@ -53,23 +53,37 @@ type Options struct {
 //
 //	L1  segments is never empty; the indexes of its entries are contiguous, and only the
 //	    last segment grows;
-//	L2  what readers can see (index and cache) has been synced;
+//	L2  what readers can see (index and cache) has been written as a whole;
 //	L3  the files hold no entry beyond the last one that readers can see, unless a write
-//	    is under way or broken is set.
+//	    is under way or broken is set;
+//	L4  the entries up to durable have been synced, in a file whose name is durable too, and
+//	    first-1 <= durable <= last;
+//	L5  only the last segment has entries beyond durable: a segment starts when all before
+//	    it is synced;
+//	L6  no record in the files has a mark higher than durable was when it was written;
+//	L7  once broken is set, durable does not rise.
+//
+// Locks are taken in the order smu, wmu, mu.
 type Log struct {
 	o Options
 
-	// wmu is held by the one writer for as long as a write takes, I/O included: raft writes
-	// from one goroutine anyway, and Close has to wait for it.
+	// smu is held for as long as a sync takes, and by all that replaces or closes the last
+	// segment. No two syncs of a file overlap, because the kernel reports a write that has
+	// failed to one of them only, and the other would take it for durable.
+	smu sync.Mutex
+
+	// wmu is held for as long as a write takes, I/O included, but for the sync of an Append:
+	// raft writes from one goroutine anyway, and Close has to wait for it.
 	wmu     sync.Mutex
 	wbuf    []byte
-	broken  error  // the first failed write or sync: no more writes
 	lastCRC uint32 // of the last record
-	marked  uint64 // highest index for which the file holds a mark
 	closed  bool
 
-	// mu guards what readers need; never held across I/O.
+	// mu guards what readers need; never held across I/O. segments, and where their records
+	// are, change with wmu held as well.
 	mu       sync.Mutex
+	broken   error  // the first failed write or sync: no more writes
+	durable  uint64 // highest index that is surely on the disk
 	segments []*segment
 	first    uint64 // of the entries that are not deleted; those before may still be on disk
 	cache    cache
@@ -144,7 +158,7 @@ func (l *Log) repair(found *layout) error {
 	if len(l.segments) == 0 {
 		return l.begin(1)
 	}
-	l.lastCRC, l.marked = found.lastCRC, found.mark
+	l.lastCRC, l.durable = found.lastCRC, found.mark
 	s := l.tail()
 	if found.torn > 0 {
 		l.o.Logger.Warn("cutting a torn tail off the log, left by a crash in the middle of a write",
@@ -180,13 +194,15 @@ func (l *Log) settle(off int64) error {
 	if err := s.file.Sync(); err != nil {
 		return err
 	}
-	if l.marked >= s.last() {
+	if l.durable >= s.last() {
 		return nil
 	}
+	l.durable = s.last()
 	return l.putMark(kindMark)
 }
 
-// putMark appends a record that says that all entries are durable, and syncs it.
+// putMark appends a record that says that all entries are durable, which they must be, and
+// syncs it.
 func (l *Log) putMark(kind uint8) error {
 	s := l.tail()
 	r := record{kind: kind, prev: l.lastCRC, index: s.last(), durable: s.last()}
@@ -197,7 +213,7 @@ func (l *Log) putMark(kind uint8) error {
 	if err := s.file.Sync(); err != nil {
 		return err
 	}
-	l.lastCRC, l.marked = crc, s.last()
+	l.lastCRC = crc
 	l.mu.Lock()
 	s.end += int64(len(b))
 	s.size = max(s.size, s.end)
@@ -314,116 +330,16 @@ func decodeEntry(s *segment, off int64, b []byte, index uint64, out *raft.Log) e
 	return nil
 }
 
-// StoreLog stores one entry.
-func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
-
-// StoreLogs appends entries, which must follow the last one and each other; if the log is
-// empty they may begin anywhere. When it returns nil they are durable. The entries' Data
-// may be kept: the caller must not change it.
-func (l *Log) StoreLogs(entries []*raft.Log) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	l.wmu.Lock()
-	defer l.wmu.Unlock()
-	size, err := l.admit(entries)
-	if err != nil {
-		return err
-	}
-	if err := l.makeRoom(entries[0].Index, size); err != nil {
-		return l.fail("cannot start a log segment", err)
-	}
-	s := l.tail()
-	offsets := make([]uint32, 0, len(entries))
-	durable := s.last() // everything before this batch is synced
-	b, crc := l.wbuf[:0], l.lastCRC
-	for _, e := range entries {
-		offsets = append(offsets, uint32(s.end+int64(len(b))))
-		r := fromLog(e, durable)
-		r.prev = crc
-		b, crc = r.append(b, s.crc0)
-	}
-	if cap(b) <= keepBuffer {
-		l.wbuf = b
-	}
-	if _, err := s.file.WriteAt(b, s.end); err != nil {
-		return l.fail("cannot write to the log", err)
-	}
-	if err := s.file.Sync(); err != nil {
-		return l.fail("cannot sync the log", err)
-	}
-	l.lastCRC = crc
-	l.marked = max(l.marked, durable)
-
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.offsets = append(s.offsets, offsets...)
-	s.end += int64(len(b))
-	s.size = max(s.size, s.end)
-	for _, e := range entries {
-		l.cache.add(e)
-	}
-	return nil
-}
-
-// admit checks a batch before anything is written and returns its encoded size.
-func (l *Log) admit(entries []*raft.Log) (int64, error) {
-	if l.closed {
-		return 0, errors.New("the log is closed")
-	}
-	if l.broken != nil {
-		return 0, l.broken
-	}
-	next := entries[0].Index
-	if last, _ := l.LastIndex(); last != 0 && next != last+1 {
-		return 0, fmt.Errorf("entry %d cannot follow entry %d in the log", next, last)
-	}
-	var size int64
-	for _, e := range entries {
-		if e.Index != next {
-			return 0, fmt.Errorf("entry %d cannot follow entry %d in the log", e.Index, next-1)
-		}
-		if len(e.Extensions) > maxExtensions {
-			return 0, fmt.Errorf("extensions of entry %d are %d bytes long, at most %d fit", e.Index, len(e.Extensions), maxExtensions)
-		}
-		next++
-		size += int64(encodedSize(e))
-	}
-	if size > 1<<31 {
-		return 0, fmt.Errorf("a batch of %d bytes is too large for the log", size)
-	}
-	return size, nil
-}
-
-// fail remembers the first error: from then on nothing is written.
-func (l *Log) fail(what string, err error) error {
-	l.broken = fmt.Errorf("%s: %w", what, err)
-	return l.broken
-}
-
-// makeRoom sees to it that the last segment can take size bytes that begin with entry next.
-func (l *Log) makeRoom(next uint64, size int64) error {
-	s := l.tail()
-	if s.last()+1 != next {
-		return l.begin(next) // the log is empty: the next entry may have any index
-	}
-	if s.end+size <= s.reserved {
-		return nil
-	}
-	if len(s.offsets) == 0 { // larger than a segment is meant to be
-		return nil
-	}
-	return l.roll(size)
-}
-
-// begin starts a log whose first entry will be next, and drops all that was before.
+// begin starts a log whose first entry will be next, and drops all that was before. Called
+// with smu and wmu held.
 func (l *Log) begin(next uint64) error {
 	s, err := l.create(header{flags: flagBegins, first: next, reserved: l.o.SegmentBytes})
 	if err != nil {
 		return err
 	}
-	l.lastCRC, l.marked = 0, next-1
+	l.lastCRC = 0
 	l.mu.Lock()
+	l.durable = next - 1
 	old := l.segments
 	l.segments = []*segment{s}
 	l.first = next
@@ -432,10 +348,14 @@ func (l *Log) begin(next uint64) error {
 	return l.remove(old) // if it fails, the next start does it: s says that it begins a log
 }
 
-// roll starts the next segment and seals the last one, whose entries are all synced: that
-// is what lets the reader take an unreadable record in any but the last segment for damage.
+// roll starts the next segment and seals the last one, whose entries are all synced before:
+// that is what lets the reader take an unreadable record in any but the last segment for
+// damage. Called with smu and wmu held.
 func (l *Log) roll(size int64) error {
 	old := l.tail()
+	if err := l.syncTo(old.last()); err != nil {
+		return err
+	}
 	s, err := l.create(header{
 		first: old.last() + 1, prev: l.lastCRC, reserved: max(l.o.SegmentBytes, headerSize+size),
 	})
@@ -507,9 +427,11 @@ func (l *Log) install(h header, records []byte) (*segment, error) {
 	return s, nil
 }
 
-// Close marks the end of the log as durable, gives back the space behind it and closes the
-// files. Entries are durable without it.
+// Close makes all entries durable, marks the end of the log as that, gives back the space
+// behind it and closes the files.
 func (l *Log) Close() error {
+	l.smu.Lock()
+	defer l.smu.Unlock()
 	l.wmu.Lock()
 	defer l.wmu.Unlock()
 	if l.closed {
@@ -517,15 +439,9 @@ func (l *Log) Close() error {
 	}
 	l.closed = true
 	var err error
-	if l.broken == nil {
-		if err = l.putMark(kindClose); err == nil {
-			s := l.tail()
-			if err = s.file.Truncate(s.end); err == nil {
-				err = s.file.Sync()
-			}
-		}
-		if err != nil {
-			err = fmt.Errorf("cannot close the log: %w", err)
+	if l.failure() == nil {
+		if err = l.finish(); err != nil {
+			err = l.fail("cannot close the log", err)
 		}
 	}
 	l.mu.Lock()
@@ -539,4 +455,20 @@ func (l *Log) Close() error {
 		}
 	}
 	return err
+}
+
+// finish ends the last segment. The sync comes first: the mark must not vouch for entries
+// that a crash can still take.
+func (l *Log) finish() error {
+	s := l.tail()
+	if err := l.syncTo(s.last()); err != nil {
+		return err
+	}
+	if err := l.putMark(kindClose); err != nil {
+		return err
+	}
+	if err := s.file.Truncate(s.end); err != nil {
+		return err
+	}
+	return s.file.Sync()
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/internal/vfs/vfstest"
@@ -220,35 +219,8 @@ func TestReadersSeeWholeEntriesBesideTheWriter(t *testing.T) {
 	defer l.Close()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	for r := range 3 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(1, uint64(r)))
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				first, _ := l.FirstIndex()
-				last, _ := l.LastIndex()
-				if last == 0 {
-					continue
-				}
-				var got raft.Log
-				i := first + rng.Uint64N(last-first+1)
-				for k := i; k < i+20; k++ {
-					switch err := l.GetLog(k, &got); {
-					case errors.Is(err, raft.ErrLogNotFound):
-					case err != nil:
-						t.Errorf("get %d: %v", k, err)
-						return
-					case !equal(&got, entry(k, got.Term, len(got.Data))):
-						t.Errorf("entry %d is %+v", k, got)
-						return
-					}
-				}
-			}
-		})
+	for seed := range uint64(3) {
+		wg.Go(func() { readUntil(t, l, seed, stop) })
 	}
 	next, term := uint64(1), uint64(1)
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -272,86 +244,6 @@ func TestReadersSeeWholeEntriesBesideTheWriter(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-}
-
-// A log behaves as a slice does, through clean and unclean ends.
-func TestLogBehavesAsASlice(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		disk := newDisk()
-		o := smallOptions(disk)
-		o.SegmentBytes = int64(rapid.IntRange(200, 3000).Draw(rt, "segment"))
-		l, err := Open(o)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		defer func() { l.Close() }()
-		var model []*raft.Log
-		next, term := uint64(1), uint64(1)
-		reopen := func() {
-			if l, err = Open(o); err != nil {
-				rt.Fatalf("open: %v", err)
-			}
-			// Entries deleted in front may be back, by whole files.
-			if first, _ := l.FirstIndex(); len(model) > 0 && first < model[0].Index {
-				if err := l.DeleteRange(first, model[0].Index-1); err != nil {
-					rt.Fatal(err)
-				}
-			}
-		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"store": func(rt *rapid.T) {
-				if len(model) == 0 {
-					next = rapid.Uint64Range(1, 100).Draw(rt, "next")
-				}
-				var batch []*raft.Log
-				for range rapid.IntRange(1, 8).Draw(rt, "n") {
-					batch = append(batch, entry(next, term, rapid.IntRange(0, 300).Draw(rt, "size")))
-					next++
-				}
-				if err := l.StoreLogs(batch); err != nil {
-					rt.Fatal(err)
-				}
-				model = append(model, batch...)
-			},
-			"deleteFront": func(rt *rapid.T) {
-				if len(model) == 0 {
-					rt.Skip()
-				}
-				n := rapid.IntRange(1, len(model)).Draw(rt, "n")
-				if err := l.DeleteRange(model[0].Index, model[n-1].Index); err != nil {
-					rt.Fatal(err)
-				}
-				model = model[n:]
-			},
-			"cutTail": func(rt *rapid.T) {
-				if len(model) == 0 {
-					rt.Skip()
-				}
-				n := rapid.IntRange(0, len(model)-1).Draw(rt, "keep")
-				if err := l.DeleteRange(model[n].Index, model[len(model)-1].Index); err != nil {
-					rt.Fatal(err)
-				}
-				next = model[n].Index
-				model = model[:n:n]
-				term++
-			},
-			"restart": func(rt *rapid.T) {
-				if err := l.Close(); err != nil {
-					rt.Fatal(err)
-				}
-				reopen()
-			},
-			"kill": func(*rapid.T) {
-				disk.Kill()
-				reopen()
-			},
-			"powerCut": func(rt *rapid.T) {
-				disk.Crash(rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)))
-				reopen()
-			},
-			"": func(rt *rapid.T) { wantLog(rt, l, model) },
-		})
-	})
 }
 
 func FuzzRecordDecoder(f *testing.F) {

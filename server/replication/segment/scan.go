@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +44,7 @@ type layout struct {
 	// Of the last segment:
 	lastCRC  uint32
 	lastTerm uint64
-	mark     uint64 // highest index that is surely on the disk
+	mark     uint64 // highest index that is surely on the disk, which later ones may be too
 	unmarked int64  // where the records behind that entry begin
 	torn     int64  // bytes behind the end that are not zero: the torn tail
 }
@@ -285,60 +284,6 @@ func (sc *scan) gap(next *segment) error {
 
 func allMissing(dir string) error {
 	return &damage.Error{File: dir, Offset: -1, What: "all files of the log are missing", Repair: damage.Rejoin}
-}
-
-// resync looks through what lies at and behind off, where no valid record was found, for
-// one that proves entry index to have been durable. torn is how far behind off there is
-// anything but zeros.
-func resync(s *segment, off int64, index uint64) (torn int64, damaged bool, err error) {
-	w := window{s: s}
-	start := off
-	for off < s.size {
-		b, err := w.bytes(off, 8)
-		if err != nil {
-			return 0, false, fmt.Errorf("cannot read a log segment: %w", err)
-		}
-		if n := zeros(b); n > 0 {
-			off += n
-			continue
-		}
-		torn = min(off+8, s.size) - start
-		if len(b) < recordSize {
-			if b, err = w.bytes(off, recordSize); err != nil {
-				return 0, false, fmt.Errorf("cannot read a log segment: %w", err)
-			}
-		}
-		if len(b) >= recordSize && binary.BigEndian.Uint64(b[32:]) >= index {
-			var r record
-			if _, err := w.record(off, &r); err == nil && r.durable <= r.index {
-				return torn, true, nil
-			} else if err != nil && !errors.Is(err, errRecord) {
-				return 0, false, fmt.Errorf("cannot read a log segment: %w", err)
-			}
-		}
-		off += 8
-	}
-	return torn, false, nil
-}
-
-// zeros is how many bytes at the start of b are zero, rounded down to a multiple of 8.
-func zeros(b []byte) int64 {
-	n := 0
-	for n+8 <= len(b) && binary.NativeEndian.Uint64(b[n:]) == 0 {
-		n += 8
-	}
-	if n+8 > len(b) { // a file may end inside the last eight
-		rest := b[n:]
-		for _, c := range rest {
-			if c != 0 {
-				return int64(n)
-			}
-		}
-		if n == 0 {
-			return int64(len(rest))
-		}
-	}
-	return int64(n)
 }
 
 // window reads a segment through in blocks.

@@ -85,11 +85,12 @@ func (b *builder) needStores(v value, t *TLS, trust bool, prefix string) {
 func (b *builder) warnOpenAdmin() {
 	a := &b.cfg.Admin
 	v, set := b.values["admin.serverAddress"]
-	if !set || a.Token.IsSet() || a.PortUnification || a.ForceHTTPS || strings.EqualFold(a.Address, "localhost") {
+	certs := (a.PortUnification || a.ForceHTTPS) && b.cfg.Cluster.TLS.TrustStore.Location != ""
+	if !set || a.Token.IsSet() || certs || strings.EqualFold(a.Address, "localhost") {
 		return
 	}
 	if ip := net.ParseIP(a.Address); ip != nil && ip.IsLoopback() {
 		return
 	}
-	b.warn(v.origin, v.written, fmt.Sprintf("%s can be reached from other machines, so commands are refused without a token; set zkd.adminToken or zkd.adminTokenFile", a.Address))
+	b.warn(v.origin, v.written, fmt.Sprintf("%s can be reached from other machines, so commands are refused; set zkd.adminToken or zkd.adminTokenFile", a.Address))
 }

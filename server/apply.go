@@ -80,6 +80,16 @@ func (s *Server) Restored() {
 	}
 	s.expiry.rebuild(s.node.Machine(), s.nowNs())
 	s.zxid.Store(s.node.Machine().Zxid())
+	s.quarantined.Store(s.node.InQuarantine())
+}
+
+// Quarantined: the data here are wrong. The clients go to other servers, and nobody is let in
+// until Restored.
+func (s *Server) Quarantined() {
+	s.quarantined.Store(true)
+	for _, c := range s.connections() {
+		c.abort()
+	}
 }
 
 // fire tells everybody who watches.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,22 +9,12 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/listen"
 )
 
 // A BusyError says that a port is taken, and what to do.
-type BusyError struct {
-	Addr string // host:port
-	Key  string // the configuration key that chooses it
-	Err  error
-}
-
-// Error implements error.
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("%s is in use by another program: stop it, or choose another port with %s", e.Addr, e.Key)
-}
-
-// Unwrap returns the error of the system.
-func (e *BusyError) Unwrap() error { return e.Err }
+type BusyError = listen.BusyError
 
 // listen opens one client port.
 func (s *Server) listen(host string, port int, key string) (net.Listener, error) {
@@ -37,12 +26,9 @@ func (s *Server) listen(host string, port int, key string) (net.Listener, error)
 	if s.cfg.ClientTCPKeepAlive {
 		lc.KeepAlive = 0
 	}
-	l, err := lc.Listen(context.Background(), "tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &BusyError{Addr: addr, Key: key, Err: err}
-	}
+	l, err := listen.TCP(&lc, addr, key)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s (%s): %w", addr, key, err)
+		return nil, err
 	}
 	if backlog := s.cfg.ClientPortListenBacklog; backlog > 0 {
 		if err := setBacklog(l, backlog); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/stats"
 )
@@ -13,7 +14,21 @@ func (s *Server) gauges() stats.Gauges {
 	ofMachine := func(f func(m *state.Machine) int64) func() int64 {
 		return func() int64 { return s.look(f) }
 	}
+	ofFollowers := func(f func(l replication.Followers) int) func() int64 {
+		return func() int64 {
+			n := s.currentNode()
+			if n == nil {
+				return 0
+			}
+			return int64(f(n.Followers()))
+		}
+	}
 	return stats.Gauges{
+		QuorumSize:      ofFollowers(func(l replication.Followers) int { return l.Members }),
+		Learners:        ofFollowers(func(l replication.Followers) int { return l.InContact }),
+		SyncedFollowers: ofFollowers(func(l replication.Followers) int { return l.SyncedVoters }),
+		SyncedObservers: ofFollowers(func(l replication.Followers) int { return l.SyncedObservers }),
+
 		Leads:               func() bool { return s.clustered && s.currentNode() != nil && s.node.Leads() },
 		Ensemble:            func() bool { return s.clustered },
 		NumAliveConnections: func() int64 { return int64(s.connectionCount()) },

@@ -90,6 +90,7 @@ type Server struct {
 	muted         atomic.Bool  // a connection has something to send and must not
 	frozen        atomic.Bool  // see Freeze
 	cutOff        atomic.Bool  // no leader for too long: clients are not served
+	quarantined   atomic.Bool  // nor with data that are known to be wrong
 	signs         []sign       // owned by report
 	barriers      barriers
 	digests       digestLog
@@ -253,7 +254,9 @@ func (s *Server) Addrs() []net.Addr {
 }
 
 // serving says whether clients are let in.
-func (s *Server) serving() bool { return s.phase.Load() == phaseServing && !s.cutOff.Load() }
+func (s *Server) serving() bool {
+	return s.phase.Load() == phaseServing && !s.cutOff.Load() && !s.quarantined.Load()
+}
 
 func (s *Server) handshakeTimeout() time.Duration {
 	return time.Duration(s.cfg.HandshakeTimeoutMs) * time.Millisecond

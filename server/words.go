@@ -77,8 +77,10 @@ func (s *Server) mode() string {
 
 // Status is the state of this server.
 func (w wordSource) Status() fourletter.Status {
+	mode := w.s.mode()
+	master, _ := w.s.leader()
 	return fourletter.Status{
-		Mode:        w.s.mode(),
+		Mode: mode, PeerState: w.s.peerState(mode), MasterID: master,
 		Zxid:        w.s.zxid.Load(),
 		Nodes:       w.s.look(func(m *state.Machine) int64 { return int64(m.Tree().NodeCount()) }),
 		Connections: int64(w.s.connectionCount()),
@@ -95,6 +97,7 @@ func (w wordSource) Config() fourletter.Config {
 		TickTimeMs: int(c.TickTimeMs), MaxClientCnxns: c.MaxClientCnxns,
 		MinSessionTimeoutMs: int(c.MinSessionTimeoutMs), MaxSessionTimeoutMs: int(c.MaxSessionTimeoutMs),
 		ClientPortBacklog: c.ClientPortListenBacklog, ServerID: int64(c.Cluster.ServerID),
+		Ensemble: w.s.ensemble(),
 	}
 	return out
 }
@@ -148,8 +151,11 @@ func (w wordSource) ResetConnections() {
 	}
 }
 
-// Sessions are the expiry buckets.
+// Sessions are the expiry buckets, where this server decides on them.
 func (w wordSource) Sessions() fourletter.Sessions {
+	if n := w.s.currentNode(); w.s.clustered && n != nil && !n.Leads() {
+		return fourletter.Sessions{Learner: true, Known: knownSessions(n)}
+	}
 	return fourletter.Sessions{Expiring: w.s.expiry.buckets()}
 }
 

@@ -62,7 +62,7 @@ func start(t *testing.T, dir, addr string, args ...string) *process {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
-	args = append([]string{"serve", "--data-dir", dir, "--client-address", host, "--client-port", port}, args...)
+	args = append([]string{"serve", "--data-dir", dir, "--client-address", host, "--client-port", port, "--set", "admin.enableServer=false"}, args...)
 	p := &process{t: t, cmd: exec.Command(zkdBinary, args...), addr: addr}
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestBusyPortNamesTheWayOut(t *testing.T) {
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	code, out := runCommand(t, "serve", "--data-dir", t.TempDir(), "--client-port", port)
+	code, out := runCommand(t, "serve", "--data-dir", t.TempDir(), "--client-port", port, "--set", "admin.enableServer=false")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, out, "127.0.0.1:"+port+" is in use")
 	require.Contains(t, out, "clientPort")
@@ -148,7 +148,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	start(t, dir, freeAddr(t))
 	_, port, err := net.SplitHostPort(freeAddr(t))
 	require.NoError(t, err)
-	code, out := runCommand(t, "serve", "--data-dir", dir, "--client-port", port)
+	code, out := runCommand(t, "serve", "--data-dir", dir, "--client-port", port, "--set", "admin.enableServer=false")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, out, "in use by another process")
 }
@@ -189,7 +189,7 @@ func TestCheckToldFromDamage(t *testing.T) {
 	require.Contains(t, out, logs[0])
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
-	code, out = runCommand(t, "serve", "--data-dir", dir, "--client-port", port)
+	code, out = runCommand(t, "serve", "--data-dir", dir, "--client-port", port, "--set", "admin.enableServer=false")
 	require.Equal(t, exitBroken, code, out)
 	require.Contains(t, out, logs[0])
 }

@@ -140,6 +140,11 @@ func serve(src config.Sources, bootstrapMajority bool) error {
 	if err != nil {
 		return err
 	}
+	faces, err := openFaces(cfg, srv, log)
+	if err != nil {
+		return err
+	}
+	defer faces.close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	hup := make(chan os.Signal, 1)
@@ -160,7 +165,7 @@ func serve(src config.Sources, bootstrapMajority bool) error {
 			// No orderly end: what the process believes may not be what the disk holds.
 			return &brokenError{err}
 		case <-hup:
-			if err := errors.Join(srv.ReloadTLS(), peerTLS.Reload()); err != nil {
+			if err := errors.Join(srv.ReloadTLS(), peerTLS.Reload(), faces.reloadTLS()); err != nil {
 				log.Error("certificates not reloaded; the old ones stay", "error", err)
 			} else {
 				log.Info("certificates reloaded")

@@ -41,8 +41,8 @@ func (h HostPort) text() string {
 	return HostPort{b.String(), h.Port}.String()
 }
 
-// same says whether two addresses are written the same; names have no letter case.
-func (h HostPort) same(o HostPort) bool { return h.Port == o.Port && strings.EqualFold(h.Host, o.Host) }
+// folded is the address with the host in lower case: names have no letter case.
+func (h HostPort) folded() HostPort { return HostPort{strings.ToLower(h.Host), h.Port} }
 
 // everywhere says whether the address means another place on every machine: the unspecified
 // address and the loopback.

@@ -28,16 +28,24 @@ type Rules struct {
 // each joining server by itself and then the whole; ZooKeeper checks less of a server: it lets
 // number 0 and port 0 in, and two servers at one loopback address.
 func (c Config) Change(joining, leaving string, r Rules) (Config, error) {
-	next := Config{Members: slices.Clone(c.Members)}
+	leavers := make(map[int64]bool)
 	for _, text := range splitList(leaving, ",") {
 		id, err := parseNumber(text)
 		if err != nil {
 			return Config{}, fmt.Errorf("leaving: %w", err)
 		}
-		next.Members = slices.DeleteFunc(next.Members, func(m Member) bool { return int64(m.ID) == id })
+		leavers[id] = true
+	}
+	var next Config
+	taken := make(directory)
+	for _, m := range c.Members {
+		if !leavers[int64(m.ID)] {
+			next.Members = append(next.Members, m)
+			taken.add(m)
+		}
 	}
 	for _, text := range splitList(joining, ",") {
-		if err := next.join(text, r); err != nil {
+		if err := next.join(text, taken, r); err != nil {
 			return Config{}, fmt.Errorf("joining %q: %w", text, err)
 		}
 	}
@@ -45,7 +53,7 @@ func (c Config) Change(joining, leaving string, r Rules) (Config, error) {
 }
 
 // join adds one server, or replaces its line.
-func (c *Config) join(text string, r Rules) error {
+func (c *Config) join(text string, taken directory, r Rules) error {
 	parts := splitList(text, "=")
 	if len(parts) != 2 {
 		return errors.New("is not server.N=text")
@@ -60,20 +68,48 @@ func (c *Config) join(text string, r Rules) error {
 	if err := m.obey(r); err != nil {
 		return err
 	}
-	for _, o := range c.Members {
-		if o.ID == m.ID {
-			continue
-		}
-		if a, both := m.collides(o); both {
-			return fmt.Errorf("%s is an address of server.%d, too", a, o.ID)
-		}
+	if a, other, both := taken.collision(m); both {
+		return fmt.Errorf("%s is an address of server.%d, too", a, other)
 	}
 	if i, found := c.find(m.ID); found {
+		taken.remove(c.Members[i])
 		c.Members[i] = m
 	} else {
 		c.Members = slices.Insert(c.Members, i, m)
 	}
+	taken.add(m)
 	return nil
+}
+
+// A directory says which servers claim to be at an address, in whatever role. Addresses that
+// mean another place on every machine are not in it: all servers may have 0.0.0.0:2181. A
+// server that names an address twice is there twice.
+//
+// It is there because anybody may send a long list, and all servers wait while it is judged.
+type directory map[HostPort][]int
+
+func (d directory) add(m Member) {
+	for _, a := range m.addresses() {
+		d[a] = append(d[a], m.ID)
+	}
+}
+
+func (d directory) remove(m Member) {
+	for _, a := range m.addresses() {
+		d[a] = slices.DeleteFunc(d[a], func(id int) bool { return id == m.ID })
+	}
+}
+
+// collision returns an address of m that another server has.
+func (d directory) collision(m Member) (a HostPort, other int, found bool) {
+	for _, a := range m.addresses() {
+		for _, id := range d[a] {
+			if id != m.ID {
+				return a, id, true
+			}
+		}
+	}
+	return HostPort{}, 0, false
 }
 
 // obey is what the settings say of one member.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -81,7 +82,12 @@ func TestIncrementalChange(t *testing.T) {
 		{name: "peer and client address are one", joining: "server.4=192.0.2.1:5:6;192.0.2.1:5", want: "server.4=192.0.2.1:5:6:participant;192.0.2.1:5"},
 		{name: "names without case", joining: "server.16=no.such.name:5:6:observer;127.0.0.1:7,server.17=No.Such.Name:15:16:observer;NO.SUCH.name:7", want: "server.16=no.such.name:5:6:observer;127.0.0.1:7 server.17=No.Such.Name:15:16:observer;NO.SUCH.name:7"},
 
+		{name: "localhost is another place everywhere", joining: "server.4=192.0.2.1:5:6:observer;localhost:7,server.5=192.0.2.2:5:6:observer;LocalHost:7", want: "server.4=192.0.2.1:5:6:observer;localhost:7 server.5=192.0.2.2:5:6:observer;LocalHost:7"},
+		{name: "at the address of one that leaves", joining: "server.4=127.0.0.1:2883:3883;127.0.0.1:2183", leaving: "3", want: "-server.3 server.4=127.0.0.1:2883:3883:participant;127.0.0.1:2183"},
+		{name: "another client address alone", joining: "server.3=127.0.0.1:2883:3883;192.0.2.1:2183", want: "server.3=127.0.0.1:2883:3883:participant;192.0.2.1:2183"},
+
 		{name: "garbage", joining: "x", zookeeper: -8, refused: "server.N=text"},
+		{name: "lines instead of commas", joining: "server.4=h:5:6;7\nserver.5=i:5:6;7", zookeeper: -8, refused: "server.N=text"},
 		{name: "two equals signs", joining: "server.4=a=b", zookeeper: -8, refused: "server.N=text"},
 		{name: "no number", joining: "server.x=h:1:2;3", zookeeper: -5, refused: "not the number"},
 		{name: "hexadecimal number", joining: "server.0x7=h:1:2;3", zookeeper: -5, refused: "not the number"},
@@ -113,6 +119,7 @@ func TestIncrementalChange(t *testing.T) {
 
 		{name: "a word leaves", leaving: "x", zookeeper: -5, refused: "not the number"},
 		{name: "server.2 leaves", leaving: "server.2", zookeeper: -5, refused: "not the number"},
+		{name: "a fraction leaves", leaving: "1.5", zookeeper: -5, refused: "not the number"},
 		{name: "a stranger leaves", leaving: "9"},
 		{name: "numbers as Java reads them", leaving: " +9 ,-9,, 007"},
 		{name: "one leaves", leaving: "2", want: "-server.2"},
@@ -230,6 +237,33 @@ func TestChangesCanBeTakenBack(t *testing.T) {
 			t.Fatal("the configuration itself has changed")
 		}
 	})
+}
+
+// Anybody may send a request as long as a frame, and all servers judge it one after another. A
+// comparison of all addresses with each other would take minutes.
+func TestLongRequestsAreJudgedInTime(t *testing.T) {
+	var joiners strings.Builder
+	for joiners.Len() < 1<<20 {
+		joiners.WriteString("server.9=h:1:2;3,")
+	}
+	several := strings.TrimSuffix(strings.Repeat("h:1:2|", maxPeers), "|")
+	from := parsed(t, three)
+	start := time.Now()
+	for name, ask := range map[string]func() error{
+		"many joining": func() error { _, err := from.Change(joiners.String(), "", Rules{}); return err },
+		"many leaving": func() error { _, err := from.Change("", strings.Repeat("3,", 1<<19), Rules{}); return err },
+		"many with many addresses": func() error {
+			_, err := from.Change(strings.Repeat("server.8="+several+";3,", 1<<13), "", Rules{MultiAddress: true})
+			return err
+		},
+	} {
+		if err := ask(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
 }
 
 func FuzzChange(f *testing.F) {

@@ -135,7 +135,9 @@ func (c Config) String() string {
 func (c Config) Equal(o Config) bool { return c.Version == o.Version && c.SameMembers(o) }
 
 // SameMembers says whether the members are the same, whatever the versions.
-func (c Config) SameMembers(o Config) bool { return slices.EqualFunc(c.Members, o.Members, Member.Equal) }
+func (c Config) SameMembers(o Config) bool {
+	return slices.EqualFunc(c.Members, o.Members, Member.Equal)
+}
 
 // Member returns the member with that number, nil if there is none.
 func (c Config) Member(id int) *Member {
@@ -184,7 +186,7 @@ func (c Config) Check() error {
 			return fmt.Errorf("server.%d has no peer address or no role", m.ID)
 		}
 		for _, p := range m.Peers {
-			a := HostPort{strings.ToLower(p.Host), p.Port}
+			a := HostPort{p.Host, p.Port}.folded()
 			if other, taken := peers[a]; taken && other != m.ID {
 				return fmt.Errorf("%s is the peer address of server.%d and of server.%d", a, other, m.ID)
 			}

@@ -164,8 +164,14 @@ func TestEqualLooksAtEverything(t *testing.T) {
 		t.Error("equal ones differ")
 	}
 	for _, change := range [][2]string{
-		{"server.3", "server.4"}, {"2883", "2884"}, {"3883", "3884"}, {"participant", "observer"}, {":2183", ":2184"},
-		{"127.0.0.1:2183", "127.0.0.2:2183"}, {":2183", ":2183;1"}, {"127.0.0.1:2883", "127.0.0.9:2883"},
+		{"server.3", "server.4"},
+		{"2883", "2884"},
+		{"3883", "3884"},
+		{"participant", "observer"},
+		{":2183", ":2184"},
+		{"127.0.0.1:2183", "127.0.0.2:2183"},
+		{":2183", ":2183;1"},
+		{"127.0.0.1:2883", "127.0.0.9:2883"},
 	} {
 		if b := parsed(t, strings.Replace(three, change[0], change[1], 1)); a.Equal(b) || a.SameMembers(b) {
 			t.Errorf("%s to %s makes no difference", change[0], change[1])

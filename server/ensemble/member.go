@@ -38,6 +38,9 @@ type PeerAddress struct {
 // TTL nodes, so where they are allowed the highest is one less.
 const MaxID = 255
 
+// maxPeers bounds the peer addresses of a server: whoever dials it may have to try them all.
+const maxPeers = 16
+
 // A Member is one server of the ensemble. Its text, in a server.N line, in
 // /zookeeper/config and in a reconfig request:
 //
@@ -48,7 +51,7 @@ const MaxID = 255
 type Member struct {
 	ID           int // 1 to MaxID
 	Role         Role
-	Peers        []PeerAddress // at least one, in the order of the line
+	Peers        []PeerAddress // 1 to 16, in the order of the line
 	Client       HostPort      // plain client port; zero: not in the line
 	SecureClient HostPort      // TLS client port; zero: not in the line
 }
@@ -60,7 +63,11 @@ func ParseMember(id int, text string) (Member, error) {
 	if len(parts) > 3 {
 		return Member{}, errors.New(`more than two ";": only a plain and a TLS client address may follow`)
 	}
-	for i, peer := range strings.Split(parts[0], "|") {
+	peers := strings.Split(parts[0], "|")
+	if len(peers) > maxPeers {
+		return Member{}, fmt.Errorf("%d peer addresses, at most %d are possible", len(peers), maxPeers)
+	}
+	for i, peer := range peers {
 		a, role, err := parsePeer(peer)
 		if err != nil {
 			return Member{}, err
@@ -145,28 +152,20 @@ func (m Member) Equal(o Member) bool {
 		m.Client == o.Client && m.SecureClient == o.SecureClient
 }
 
-// addresses are all at which the server listens, or says that it does.
+// addresses are all at which the server listens, or says that it does, without those that mean
+// another place on every machine. The hosts are in lower case.
 func (m Member) addresses() []HostPort {
 	var list []HostPort
+	add := func(a HostPort) {
+		if a != (HostPort{}) && !a.everywhere() {
+			list = append(list, a.folded())
+		}
+	}
 	for _, p := range m.Peers {
-		list = append(list, HostPort{p.Host, p.Port}, HostPort{p.Host, p.ElectionPort})
+		add(HostPort{p.Host, p.Port})
+		add(HostPort{p.Host, p.ElectionPort})
 	}
-	for _, a := range []HostPort{m.Client, m.SecureClient} {
-		if a != (HostPort{}) {
-			list = append(list, a)
-		}
-	}
+	add(m.Client)
+	add(m.SecureClient)
 	return list
-}
-
-// collides says at which address both servers claim to be, in any role. Addresses that mean
-// another place on every machine do not count: all servers may have 0.0.0.0:2181.
-func (m Member) collides(o Member) (HostPort, bool) {
-	theirs := o.addresses()
-	for _, a := range m.addresses() {
-		if !a.everywhere() && slices.ContainsFunc(theirs, a.same) {
-			return a, true
-		}
-	}
-	return HostPort{}, false
 }

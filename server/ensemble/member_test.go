@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -55,7 +56,8 @@ func TestServerLineForms(t *testing.T) {
 		{"h:1:2;0", "error"},
 		{"h:1:2:observer|i:3:4:participant", "error"},
 		{"h:1:2|", "error"},
-		{string(make([]byte, 300)) + ":1:2", "error"},
+		{strings.Repeat("h", 300) + ":1:2", "error"},
+		{strings.Repeat("h:1:2|", 16) + "h:1:2", "error"},
 	} {
 		m, err := ParseMember(1, test.text)
 		got := "error"

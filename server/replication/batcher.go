@@ -21,8 +21,8 @@ const enqueueTimeout = 100 * time.Millisecond
 //
 // One goroutine, run, owns the entries under way and gives them to raft; it does not wait for
 // their results, which the Observer gets, but for room for the next entry. An entry that
-// still waits for the log store keeps the next one open: it would wait, too, and meanwhile
-// more commands come that need no entry of their own.
+// is not durable here yet keeps the next one open: it would wait, too, and meanwhile more
+// commands come that need no entry of their own.
 type batcher struct {
 	n      *Node
 	q      *queue
@@ -31,7 +31,7 @@ type batcher struct {
 	again  chan struct{} // leadership was to be handed over, and was not
 	stored chan struct{} // unstored has become 0
 
-	unstored atomic.Int64 // entries given to raft that the log store has not taken
+	unstored atomic.Int64 // entries given to raft that are not durable here
 
 	// Owned by run.
 	gen      uint64             // of the entries under way
@@ -50,10 +50,10 @@ func (b *batcher) run() {
 	defer close(b.done)
 	for !b.n.halted() {
 		select {
-		case leads := <-b.n.raft.LeaderCh():
+		case leads := <-b.n.raft().LeaderCh():
 			b.led(leads)
 		case <-b.again:
-			b.led(b.n.raft.State() == raft.Leader)
+			b.led(b.n.raft().State() == raft.Leader)
 		case <-b.q.wake:
 			b.submitQueue()
 		case <-b.n.dead:
@@ -131,11 +131,11 @@ func (b *batcher) waitStored() bool {
 	for b.unstored.Load() > 0 {
 		select {
 		case <-b.stored:
-		case leads := <-b.n.raft.LeaderCh():
+		case leads := <-b.n.raft().LeaderCh():
 			b.led(leads)
 			return false
 		case <-b.again: // while leadership is handed over, raft takes nothing
-			b.led(b.n.raft.State() == raft.Leader)
+			b.led(b.n.raft().State() == raft.Leader)
 			return false
 		case <-b.n.dead:
 			return false
@@ -144,17 +144,11 @@ func (b *batcher) waitStored() bool {
 	return true
 }
 
-// noteStored is told of the entries that the log store has taken.
-func (b *batcher) noteStored(entries []*raft.Log) {
-	var n int64
-	for _, e := range entries {
-		if e.Type == raft.LogCommand {
-			n++
-		}
-	}
+// noteStored is told how many entries have become durable here.
+func (b *batcher) noteStored(n int) {
 	for {
 		was := b.unstored.Load()
-		left := max(was-n, 0) // some may be another leader's
+		left := max(was-int64(n), 0) // some may be another leader's
 		if was == 0 || !b.unstored.CompareAndSwap(was, left) {
 			if was == 0 {
 				return
@@ -181,7 +175,7 @@ func (b *batcher) submit(c chunk) bool {
 	data = append(append(data, start...), c.b...)
 	b.unstored.Add(1)
 	for !b.n.halted() {
-		f := b.n.raft.ApplyLog(raft.Log{Data: data}, enqueueTimeout)
+		f := b.n.raft().ApplyLog(raft.Log{Data: data}, enqueueTimeout)
 		if !refused(f) {
 			b.n.o.Meters.Proposed(c.count, len(data))
 			b.inflight = append(b.inflight, f)
@@ -204,7 +198,7 @@ func (b *batcher) reap() bool {
 	f := b.inflight[0]
 	b.inflight = b.inflight[1:]
 	err := f.Error()
-	if err == nil || errors.Is(err, raft.ErrRaftShutdown) {
+	if err == nil || errors.Is(err, raft.ErrRaftShutdown) && b.n.halted() {
 		return !b.n.halted()
 	}
 	if b.n.peers == nil {

@@ -34,6 +34,7 @@ func (b *benchObserver) BatchReleased() {}
 // Routed implements Observer.
 func (b *benchObserver) Routed(uint64) {}
 func (b *benchObserver) Restored()      {}
+func (b *benchObserver) Quarantined()   {}
 
 // BenchmarkPropose: setData of 100 bytes through queue, log, disk and machine, with so many
 // outstanding.
@@ -132,6 +133,7 @@ func (quietObserver) BatchDone()                            {}
 func (quietObserver) BatchReleased()                        {}
 func (quietObserver) Routed(uint64)                         {}
 func (quietObserver) Restored()                             {}
+func (quietObserver) Quarantined()                          {}
 
 // BenchmarkRestart: from Open until the first write can be proposed, with a million nodes.
 func BenchmarkRestart(b *testing.B) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"slices"
 	"time"
 
@@ -29,6 +28,8 @@ const (
 const (
 	kindForward = peer.FirstKind     // commands on their way to the leader
 	kindReport  = peer.FirstKind + 1 // the Observer's reports to the leader
+	kindDigest  = peer.FirstKind + 2 // digests of the machine, for the leader to compare
+	kindRepair  = peer.FirstKind + 3 // a snapshot for a member whose machine is wrong
 )
 
 // A Member is another server, or this one, as the configuration names it.
@@ -84,21 +85,16 @@ func (n *Node) openPeers() error {
 		ID: n.stores.id.serverID(), Cluster: n.stores.id.joined(), Boot: n.o.Boot,
 		Listen: c.Listen, Network: c.Network, TLS: c.TLS, Resolve: n.resolve,
 		Voters: n.voters, CommitLimit: n.commitLimit, PeerDown: n.peerDown, Introduce: n.introduce,
-		Spool: n.spool(), Logger: n.o.Logger,
+		BeforeAnswer: n.durability.settle, Spool: n.spool(), Logger: n.o.Logger,
 	})
 	if err != nil {
 		return err
 	}
 	n.peers.Handle(kindForward, n.serveForward)
 	n.peers.Handle(kindReport, n.serveReport)
+	n.peers.Handle(kindDigest, n.serveDigest)
+	n.peers.Handle(kindRepair, n.serveRepair)
 	return nil
-}
-
-func (n *Node) spool() func(int64) (peer.Spool, error) {
-	if n.o.Memory {
-		return peer.SpoolMemory
-	}
-	return peer.SpoolDir(n.o.Dir)
 }
 
 // resolve finds a member by its number: the incarnation changes, the place does not. What the
@@ -122,7 +118,7 @@ func (n *Node) voters() []raft.ServerID {
 		return nil
 	}
 	var ids []raft.ServerID
-	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+	for _, s := range n.raft().GetConfiguration().Configuration().Servers {
 		if s.Suffrage == raft.Voter {
 			ids = append(ids, s.ID)
 		}
@@ -134,7 +130,7 @@ func (n *Node) voters() []raft.ServerID {
 func (n *Node) introduce() peer.Introduction {
 	in := peer.Introduction{Plan: n.o.Cluster.plan()}
 	if n.up.Load() {
-		for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		for _, s := range n.raft().GetConfiguration().Configuration().Servers {
 			in.Members = append(in.Members, s.ID)
 		}
 	}
@@ -155,15 +151,30 @@ func (n *Node) leadership() leadership {
 
 // watchLeader keeps leadership up to date. It ends with stop.
 func (n *Node) watchLeader(stop <-chan struct{}) {
+	for {
+		e := n.engine.Load()
+		n.watchEngine(e, stop)
+		select {
+		case <-e.replaced:
+		case <-stop:
+			return
+		case <-n.dead:
+			return
+		}
+	}
+}
+
+// watchEngine is watchLeader for one life of raft.
+func (n *Node) watchEngine(e *engine, stop <-chan struct{}) {
 	seen := make(chan raft.Observation, 64)
 	o := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
 		_, is := o.Data.(raft.LeaderObservation)
 		return is
 	})
-	n.raft.RegisterObserver(o)
-	defer n.raft.DeregisterObserver(o)
+	e.RegisterObserver(o)
+	defer e.DeregisterObserver(o)
 	for {
-		_, id := n.raft.LeaderWithID()
+		_, id := e.LeaderWithID()
 		n.leaderMu.Lock()
 		if id != n.leaderNow.leader {
 			close(n.leaderNow.changed)
@@ -172,6 +183,8 @@ func (n *Node) watchLeader(stop <-chan struct{}) {
 		n.leaderMu.Unlock()
 		select {
 		case <-seen:
+		case <-e.replaced:
+			return
 		case <-stop:
 			return
 		case <-n.dead:
@@ -225,14 +238,14 @@ func (n *Node) progressed() {
 // has been taken over, or cannot be. Commands that were accepted are applied before; those
 // that come meanwhile are refused with ErrNotLeader.
 func (n *Node) StepDown(ctx context.Context) error {
-	if n.peers == nil || !n.up.Load() || n.raft.State() != raft.Leader {
+	if n.peers == nil || !n.up.Load() || n.raft().State() != raft.Leader {
 		return nil
 	}
 	if r, gen := n.queue.current(); r == routeLog {
 		n.queue.unroute(gen)
 	}
 	done := make(chan error, 1)
-	go func() { done <- n.raft.LeadershipTransfer().Error() }() // ends within the election timeout
+	go func() { done <- n.raft().LeadershipTransfer().Error() }() // ends within the election timeout
 	var err error
 	select {
 	case err = <-done:
@@ -248,10 +261,10 @@ func (n *Node) StepDown(ctx context.Context) error {
 
 // tellCommit has the followers learn of a commit at once, if this server leads.
 func (n *Node) tellCommit(entry *raft.Log) {
-	if n.peers != nil && n.up.Load() && n.raft.State() == raft.Leader {
+	if n.peers != nil && n.up.Load() && n.raft().State() == raft.Leader {
 		n.peers.Advance(entry.Term, entry.Index)
 	}
 }
 
 // commitLimit is the highest index that followers may be told to be committed.
-func (n *Node) commitLimit() uint64 { return math.MaxUint64 }
+func (n *Node) commitLimit() uint64 { return n.durability.limit() }

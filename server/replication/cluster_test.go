@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/replication/peer/memnet"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -44,6 +45,14 @@ type voice struct {
 	gaps    int
 	opened  bool
 	changed chan struct{}
+
+	restored, quarantined int
+
+	fs    vfs.FS // nil: in memory
+	fatal bool   // the node may fail: its machine loses power
+
+	tune    func(*Options) // nil, or changes the options of open
+	payload []byte         // of the nodes that write makes
 }
 
 func newTrio(t testing.TB, size int) *trio {
@@ -83,13 +92,21 @@ func (v *voice) open() {
 	if os.Getenv("ZKD_TEST_LOG") != "" {
 		logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", v.number)
 	}
-	node, _, err := Open(Options{
-		Memory: true, Stores: v.stores, MyID: v.number, Observer: v, Logger: logger,
+	o := Options{
+		Dir: "/data", FS: v.fs, Memory: v.fs == nil, Stores: v.stores, MyID: v.number, Observer: v, Logger: logger,
 		Settings: func() state.Settings { return state.Settings{} },
 		Ensemble: c.ensemble(),
 		Cluster:  &Cluster{Members: c.plan, Listen: fmt.Sprintf("host%d:2888", v.number), Network: c.net.Host(fmt.Sprintf("host%d", v.number))},
-		Fatal:    func(err error) { c.t.Errorf("member %d: %v", v.number, err) },
-	})
+		Fatal: func(err error) {
+			if !v.fatal {
+				c.t.Errorf("member %d: %v", v.number, err)
+			}
+		},
+	}
+	if v.tune != nil {
+		v.tune(&o)
+	}
+	node, _, err := Open(o)
 	require.NoError(c.t, err)
 	v.node = node
 }
@@ -117,6 +134,9 @@ func (v *voice) stop() {
 func (v *voice) Applied(c *state.Command, r *state.Result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.quarantined > v.restored {
+		v.cluster.t.Errorf("member %d applies what follows on wrong data", v.number)
+	}
 	if c.Session != v.session {
 		return
 	}
@@ -146,7 +166,20 @@ func (v *voice) signal() {
 
 func (v *voice) BatchDone()     {}
 func (v *voice) BatchReleased() {}
-func (v *voice) Restored()      {}
+
+func (v *voice) Restored() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.restored++
+	v.signal()
+}
+
+func (v *voice) Quarantined() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.quarantined++
+	v.signal()
+}
 
 func (v *voice) Routed(gen uint64) {
 	v.mu.Lock()
@@ -164,7 +197,7 @@ func (v *voice) write() {
 	v.mu.Lock()
 	v.next++
 	req := v.next
-	c := createNode(req, fmt.Sprintf("/m%d-%06d", v.number, req), nil)
+	c := createNode(req, fmt.Sprintf("/m%d-%06d", v.number, req), v.payload)
 	c.Session = v.session
 	b := state.AppendCommand(nil, c)
 	v.encoded[req] = b

@@ -68,3 +68,4 @@ func (noObserver) BatchDone()                            {}
 func (noObserver) BatchReleased()                        {}
 func (noObserver) Routed(uint64)                         {}
 func (noObserver) Restored()                             {}
+func (noObserver) Quarantined()                          {}

@@ -52,8 +52,8 @@ func (n *Node) standFor(d peer.Down) {
 // mayStand says whether this server is a voter that follows the member in question, or
 // nobody.
 func (n *Node) mayStand(d peer.Down, self raft.ServerID) bool {
-	_, leader := n.raft.LeaderWithID()
-	return (leader == d.ID || leader == "") && n.raft.State() == raft.Follower && slices.Contains(n.voters(), self)
+	_, leader := n.raft().LeaderWithID()
+	return (leader == d.ID || leader == "") && n.raft().State() == raft.Follower && slices.Contains(n.voters(), self)
 }
 
 // awaitTurn waits for those before this server; false if there is a leader meanwhile.

@@ -200,19 +200,31 @@ func (n *Node) OpenReport(ctx context.Context) (s *Stream, err error) {
 
 // serveReport hands a stream of another member to the Observer while this server leads.
 func (n *Node) serveReport(s *peer.Stream) {
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	gen, err := n.queue.wait(ctx, "leadership", func(r route) bool { return r == routeLog })
-	if err != nil || n.o.Cluster.Report == nil {
+	_, end, err := n.whileLeading(s)
+	if err != nil {
 		return
 	}
-	over, end := context.WithCancel(context.Background())
 	defer end()
+	if n.o.Cluster.Report != nil {
+		n.o.Cluster.Report(s)
+	}
+}
+
+// whileLeading waits a moment for this server to lead, and returns the generation. The stream
+// is closed when that is over, or with end.
+func (n *Node) whileLeading(s *peer.Stream) (gen uint64, end context.CancelFunc, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	gen, err = n.queue.wait(ctx, "leadership", func(r route) bool { return r == routeLog })
+	if err != nil {
+		return 0, nil, err
+	}
+	over, end := context.WithCancel(context.Background())
 	go func() { // ends with the stream, or with the leadership
 		_, _ = n.queue.wait(over, "the end", func(route) bool { _, now := n.queue.current(); return now != gen })
 		s.Close()
 	}()
-	n.o.Cluster.Report(s)
+	return gen, end, nil
 }
 
 // Leads says whether this server takes commands as the leader.
@@ -226,7 +238,7 @@ func (n *Node) Leader() string {
 	if !n.up.Load() {
 		return ""
 	}
-	_, id := n.raft.LeaderWithID()
+	_, id := n.raft().LeaderWithID()
 	return string(id)
 }
 

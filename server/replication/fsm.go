@@ -10,8 +10,9 @@ import (
 	"github.com/zkd-project/zkd/server/state"
 )
 
-// errClosing is what a snapshot under way gets when the node is closed.
-var errClosing = errors.New("the node is closing")
+// errClosing is what a snapshot under way gets when the node is closed, or its machine is about
+// to be replaced.
+var errClosing = errors.New("the node is closing, or its raft is restarted")
 
 // keepCommands bounds the memory for decoded commands that is kept from batch to batch.
 const keepCommands = 8192
@@ -43,9 +44,12 @@ func (f *fsm) Apply(entry *raft.Log) any {
 // is told by the Observer.
 func (f *fsm) ApplyBatch(entries []*raft.Log) []any {
 	<-f.n.begun // the Observer is not there before
+	if !f.n.durability.wait(entries[len(entries)-1].Index) {
+		return make([]any, len(entries)) // the node has ended; the entries stay in the log
+	}
 	f.n.tellCommit(entries[len(entries)-1])
 	for _, entry := range entries {
-		if f.n.halted() {
+		if f.n.still() {
 			break // an entry that is not applied stays in the log
 		}
 		if entry.Type != raft.LogCommand {
@@ -106,6 +110,9 @@ func (f *fsm) apply() {
 		o.Applied(&f.commands[i], &f.result)
 	}
 	n.applied.Store(f.header.Index)
+	if n.peers != nil && f.header.Index%digestEvery == 0 {
+		n.notes.add(note{f.header.Index, m.Digest()})
+	}
 	o.BatchDone()
 	n.mu.Unlock()
 	n.o.Meters.Applied(len(f.commands), n.o.Now().Sub(start))
@@ -114,12 +121,12 @@ func (f *fsm) apply() {
 
 // Snapshot fixes the machine as it is. It takes microseconds.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
-	if f.n.halted() {
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	if f.n.still() {
 		return nil, errClosing
 	}
 	f.bytes, f.count = 0, 0
-	f.n.mu.Lock()
-	defer f.n.mu.Unlock()
 	return &fsmSnapshot{n: f.n, s: f.n.machine.Snapshot()}, nil
 }
 
@@ -137,12 +144,15 @@ func (f *fsm) Restore(in io.ReadCloser) error {
 	}
 	f.bytes, f.count = 0, 0
 	<-f.n.begun
-	f.n.mu.Lock()
-	defer f.n.mu.Unlock()
-	f.n.machine = m
-	f.n.applied.Store(r.d.index)
-	f.n.progressed()
-	f.n.o.Observer.Restored()
+	restart := f.n.endsBehind(r.d.index)
+	f.n.replaceMachine(m, r.d.index, restart)
+	f.n.o.Logger.Info("a snapshot of another server was installed", "index", r.d.index, "zxid", fmt.Sprintf("0x%x", m.Zxid()))
+	if restart {
+		select {
+		case f.n.restarts <- r.d.index:
+		default: // it is restarted anyway
+		}
+	}
 	return nil
 }
 
@@ -192,7 +202,7 @@ type stoppableWriter struct {
 }
 
 func (w *stoppableWriter) Write(p []byte) (int, error) {
-	if w.n.closing.Load() {
+	if w.n.closing.Load() || w.n.restarting.Load() || w.n.InQuarantine() {
 		return 0, errClosing
 	}
 	return w.Writer.Write(p)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -35,19 +36,39 @@ func (n *Node) storeFailed(err error) error {
 	return err
 }
 
-// StoreLogs stores entries durably.
+// StoreLogs stores entries: durably, unless they may become so later (durable.go).
 func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
+	if g.n.durability.early(entries) {
+		if err := g.n.durability.append(entries); err != nil {
+			return g.n.storeFailed(err)
+		}
+		return nil
+	}
 	start := g.n.o.Now()
 	if err := g.logStore.StoreLogs(entries); err != nil {
 		return g.n.storeFailed(err)
 	}
-	g.n.batcher.noteStored(entries)
-	took := g.n.o.Now().Sub(start)
-	g.n.o.Meters.Stored(len(entries), took)
-	if took >= g.n.o.SlowSync {
-		g.n.o.Logger.Warn("writing to the log is slow, writes wait for it", "took", took)
-	}
+	g.n.batcher.noteStored(commands(entries))
+	g.n.noteSync(len(entries), g.n.o.Now().Sub(start))
 	return nil
+}
+
+func commands(entries []*raft.Log) int {
+	n := 0
+	for _, e := range entries {
+		if e.Type == raft.LogCommand {
+			n++
+		}
+	}
+	return n
+}
+
+// noteSync tells of entries that were made durable.
+func (n *Node) noteSync(entries int, took time.Duration) {
+	n.o.Meters.Stored(entries, took)
+	if took >= n.o.SlowSync {
+		n.o.Logger.Warn("writing to the log is slow, writes wait for it", "took", took)
+	}
 }
 
 // StoreLog stores one entry durably.

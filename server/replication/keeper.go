@@ -93,7 +93,7 @@ func (k *keeper) snapshot() error {
 		return nil // nothing has happened since
 	}
 	start := n.o.Now()
-	err := n.raft.Snapshot().Error()
+	err := n.raft().Snapshot().Error()
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}

@@ -107,7 +107,7 @@ func (d *tender) step() (more bool, err error) {
 		return false, nil
 	}
 	d.watch(p.target)
-	conf := d.n.raft.GetConfiguration().Configuration().Servers
+	conf := d.n.raft().GetConfiguration().Configuration().Servers
 	for _, want := range []func(*plan, []raft.Server) (*change, error){d.join, d.leave, d.leaveSelf} {
 		c, err := want(&p, conf)
 		if err != nil {
@@ -160,7 +160,7 @@ func (n *Node) reached(p *plan) ensemble.Config {
 	current, _, _ := n.machine.Ensemble()
 	n.mu.RUnlock()
 	var c ensemble.Config
-	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+	for _, s := range n.raft().GetConfiguration().Configuration().Servers {
 		number := peer.Number(s.ID)
 		m, ok := p.member(number)
 		if was := current.Member(number); !ok && was != nil {
@@ -280,16 +280,16 @@ func (d *tender) joining(m ensemble.Member, conf []raft.Server) *change {
 	address := raft.ServerAddress(id)
 	switch {
 	case at < 0:
-		return &change{m.ID, "adding as a learner", func() raft.IndexFuture { return n.raft.AddNonvoter(id, address, 0, stepTimeout) }}
+		return &change{m.ID, "adding as a learner", func() raft.IndexFuture { return n.raft().AddNonvoter(id, address, 0, stepTimeout) }}
 	case !votes && known[at].Suffrage == raft.Voter:
-		return &change{m.ID, "taking the vote of", func() raft.IndexFuture { return n.raft.DemoteVoter(id, 0, stepTimeout) }}
+		return &change{m.ID, "taking the vote of", func() raft.IndexFuture { return n.raft().DemoteVoter(id, 0, stepTimeout) }}
 	case votes && known[at].Suffrage != raft.Voter && !n.caughtUp(id):
 		return nil
 	case len(known) > 1:
 		old := known[(at+1)%len(known)].ID
-		return &change{m.ID, "removing the old incarnation of", func() raft.IndexFuture { return n.raft.RemoveServer(old, 0, stepTimeout) }}
+		return &change{m.ID, "removing the old incarnation of", func() raft.IndexFuture { return n.raft().RemoveServer(old, 0, stepTimeout) }}
 	case votes && known[at].Suffrage != raft.Voter:
-		return &change{m.ID, "giving a vote to", func() raft.IndexFuture { return n.raft.AddVoter(id, address, 0, stepTimeout) }}
+		return &change{m.ID, "giving a vote to", func() raft.IndexFuture { return n.raft().AddVoter(id, address, 0, stepTimeout) }}
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ func (d *tender) leave(p *plan, conf []raft.Server) (*change, error) {
 		if _, stays := p.member(number); stays || number == d.n.o.MyID {
 			continue
 		}
-		return &change{number, "removing", func() raft.IndexFuture { return d.n.raft.RemoveServer(s.ID, 0, stepTimeout) }}, nil
+		return &change{number, "removing", func() raft.IndexFuture { return d.n.raft().RemoveServer(s.ID, 0, stepTimeout) }}, nil
 	}
 	return nil, nil
 }
@@ -357,7 +357,7 @@ func (n *Node) inContact(id raft.ServerID) bool {
 
 // caughtUp says whether a member has nearly all of this server's log.
 func (n *Node) caughtUp(id raft.ServerID) bool {
-	last, term := n.raft.LastIndex(), n.raft.CurrentTerm()
+	last, term := n.raft().LastIndex(), n.raft().CurrentTerm()
 	return slices.ContainsFunc(n.peers.Peers(), func(s peer.Status) bool {
 		return s.ID == id && s.Term == term && s.Acked+caughtUpEntries >= last
 	})

@@ -27,17 +27,19 @@ const (
 
 // A Node is this server's part in the replicated log.
 type Node struct {
-	o       Options
-	stores  *stores
-	solo    *soloTransport  // of a server without peers
-	peers   *peer.Transport // of one that has some; nil without
-	raft    *raft.Raft      // may be used when up is set
-	queue   *queue
-	batcher *batcher
-	keeper  *keeper
-	up      atomic.Bool // raft runs
-	loops   sync.WaitGroup
-	halt    chan struct{} // closed by Close: ends watchLeader and follow
+	o          Options
+	stores     *stores
+	solo       *soloTransport  // of a server without peers
+	peers      *peer.Transport // of one that has some; nil without
+	engine     atomic.Pointer[engine] // raft; see the method
+	fsm        *fsm
+	queue      *queue
+	batcher    *batcher
+	keeper     *keeper
+	durability *durability
+	up         atomic.Bool // raft runs
+	loops      sync.WaitGroup
+	halt       chan struct{} // closed by Close: ends watchLeader and follow
 
 	leaderMu  sync.Mutex
 	leaderNow leadership // guarded by leaderMu
@@ -45,6 +47,18 @@ type Node struct {
 	progressMu sync.Mutex
 	progress   chan struct{} // guarded by progressMu: closed when something was applied; nil if nobody waits
 	awaited    atomic.Bool   // progress is set
+
+	// Of a server with peers: restart.go, digest.go and repair.go.
+	engineMu   sync.Mutex    // held while raft is replaced by another one
+	restarting atomic.Bool   // nothing is applied until raft runs again
+	restarts   chan uint64   // raft is to be restarted, after a snapshot of that index
+	keepRaft   bool          // it is not: for the test that shows what happens then
+	notes      notebook      // digests of the machine
+	sickAt     atomic.Uint64 // the entry at which the machine was found to be wrong; 0: it is not
+	sick       chan struct{} // it is to be repaired
+	repairs    []time.Time   // owned by mend
+	judgeMu    sync.Mutex
+	judgeNow   *judge // guarded by judgeMu
 
 	// mu is taken by the FSM goroutine once per batch, and by readers once per read.
 	mu      sync.RWMutex
@@ -77,7 +91,9 @@ func Open(o Options) (*Node, Info, error) {
 	}
 	n := &Node{o: o, stores: st, begun: make(chan struct{}), dead: make(chan struct{}), halt: make(chan struct{})}
 	n.leaderNow.changed = make(chan struct{})
+	n.restarts, n.sick = make(chan uint64, 1), make(chan struct{}, 1)
 	n.queue = newQueue(n)
+	n.durability = newDurability(n)
 	n.batcher, n.keeper = newBatcher(n), newKeeper(n)
 	info := Info{New: st.isNew}
 	if err := n.recover(&info); err != nil {
@@ -175,7 +191,10 @@ func (n *Node) checkContinuity(snapshot uint64) error {
 		n.o.Logger.Info("removing the log, which ends before the snapshot", "last", last, "snapshot", snapshot)
 		return n.stores.log.DeleteRange(first, last)
 	}
-	return nil
+	if n.o.Cluster == nil {
+		return nil // nobody could have sent it a snapshot of another log
+	}
+	return n.cutDivergence()
 }
 
 // continuity is the error of a log that does not continue the snapshot. first and last are 0
@@ -196,43 +215,36 @@ func continuity(dir string, snapshot, first, last uint64) error {
 }
 
 // startRaft starts raft on the stores, and the loops that need it. A new directory gets its
-// first entry before, the configuration first, unless that is to come from a leader. raft
-// panics if it cannot read the log: that becomes an error here.
-func (n *Node) startRaft(first raft.Configuration) (err error) {
+// first entry before, the configuration first, unless that is to come from a leader.
+func (n *Node) startRaft(first raft.Configuration) error {
 	conf := n.raftConfig()
 	var transport raft.Transport = n.peers
 	if n.peers == nil {
 		n.solo = newSoloTransport(n.stores.id.serverID())
 		transport = n.solo
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			var ok bool
-			if err, ok = p.(error); !ok {
-				panic(p)
-			}
-		}
-	}()
-	log := &guardedLog{n.stores.log, n}
-	stable := &guardedStable{n.stores.stable, n}
-	snaps := &guardedSnapshots{n.stores.snaps, n}
+	n.fsm = &fsm{n: n}
 	if n.stores.isNew {
 		if err := n.beginDatabase(conf, first, transport); err != nil {
 			return fmt.Errorf("cannot begin a new database: %w", err)
 		}
 	}
-	n.raft, err = raft.NewRaft(conf, &fsm{n: n}, log, stable, snaps, transport)
+	e, err := n.newEngine(conf, transport)
 	if err != nil {
-		return fmt.Errorf("cannot start raft: %w", err)
+		return err
 	}
+	n.engine.Store(e)
 	n.up.Store(true)
 	n.storesLive.Store(true)
 	go n.batcher.run()
 	go n.keeper.run()
+	go n.durability.run()
 	if n.peers != nil {
 		n.loops.Go(func() { n.watchLeader(n.halt) })
 		n.loops.Go(func() { n.follow(n.halt) })
 		n.loops.Go(func() { n.tend(n.halt) })
+		n.loops.Go(func() { n.mend(n.halt) })
+		n.loops.Go(func() { n.compareDigests(n.halt) })
 	}
 	return nil
 }
@@ -346,11 +358,11 @@ func (n *Node) Role() Role {
 	if !n.up.Load() {
 		return Electing
 	}
-	switch n.raft.State() {
+	switch n.raft().State() {
 	case raft.Leader:
 		return Leader
 	case raft.Follower:
-		if _, leader := n.raft.LeaderWithID(); leader != "" {
+		if _, leader := n.raft().LeaderWithID(); leader != "" {
 			if n.o.Cluster != nil && n.isObserver(n.o.MyID) {
 				return Observing
 			}
@@ -465,11 +477,14 @@ func (n *Node) Close() error {
 // closeRaft ends raft, the loops and the transport. The transport comes before the wait for
 // raft, which waits for its calls.
 func (n *Node) closeRaft() error {
-	down := n.raft.Shutdown()
+	n.engineMu.Lock() // after a restart under way, and then there is none any more
+	down := n.engine.Load().down()
+	n.engineMu.Unlock()
 	if n.peers != nil {
 		n.peers.Close()
 	}
 	n.loops.Wait()
 	n.keeper.close()
+	<-n.durability.done
 	return down.Error()
 }

@@ -380,7 +380,7 @@ func TestRefusedEntriesAreTold(t *testing.T) {
 	o := testOptions()
 	o.Memory = true
 	r := openRig(t, o)
-	f = r.raft.ApplyLog(raft.Log{Data: state.AppendHeader(nil, &state.BatchHeader{}, 0)}, time.Minute)
+	f = r.raft().ApplyLog(raft.Log{Data: state.AppendHeader(nil, &state.BatchHeader{}, 0)}, time.Minute)
 	if refused(f) {
 		t.Fatalf("%T", f)
 	}
@@ -403,7 +403,7 @@ func TestUnknownEntryEndsTheNode(t *testing.T) {
 			r := openRig(t, o)
 			r.session()
 			want := r.digest()
-			f := r.raft.ApplyLog(raft.Log{Data: entry}, time.Minute)
+			f := r.raft().ApplyLog(raft.Log{Data: entry}, time.Minute)
 			if err := f.Error(); err != nil {
 				t.Fatal(err)
 			}

@@ -74,6 +74,10 @@ type Observer interface {
 	// Restored is called when a snapshot has replaced the machine while the node serves
 	// (locked).
 	Restored()
+	// Quarantined is called when the machine here was found to differ from that of the majority
+	// of the servers (locked): nothing of it may be shown any more. Nothing is applied until it
+	// is repaired, which Restored says.
+	Quarantined()
 }
 
 // Meters are told durations and sizes, for whoever counts them. Any of them may be nil. They

@@ -68,6 +68,7 @@ func (r *rig) Applied(c *state.Command, res *state.Result) {
 func (r *rig) BatchDone()     { r.mu.Lock(); r.batches++; r.lockHeld = false; r.mu.Unlock() }
 func (r *rig) BatchReleased() {}
 func (r *rig) Routed(uint64)  {}
+func (r *rig) Quarantined()   {}
 func (r *rig) Restored()      { r.mu.Lock(); r.restored++; r.mu.Unlock() }
 
 func testOptions() Options {

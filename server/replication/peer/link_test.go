@@ -323,13 +323,13 @@ func TestPiecesHaveOneAnswer(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	resolve := func(raft.ServerID) (string, error) { return "", nil }
 	for name, o := range map[string]Options{
-		"no id":         {Cluster: "c", Listen: "127.0.0.1:0", Resolve: resolve},
-		"a long id":     {ID: raft.ServerID(make([]byte, maxIDBytes+1)), Cluster: "c", Listen: "127.0.0.1:0", Resolve: resolve},
-		"no cluster":    {ID: "1-a", Listen: "127.0.0.1:0", Resolve: resolve},
-		"no address":    {ID: "1-a", Cluster: "c", Resolve: resolve},
-		"no resolver":   {ID: "1-a", Cluster: "c", Listen: "127.0.0.1:0"},
-		"huge entries":  {ID: "1-a", Cluster: "c", Listen: "127.0.0.1:0", Resolve: resolve, MaxEntryBytes: maxMaxBytes + 1},
-		"a bad address": {ID: "1-a", Cluster: "c", Listen: "no such host:x", Resolve: resolve},
+		"no id":          {Cluster: "c", Listen: "127.0.0.1:0", Resolve: resolve},
+		"a long id":      {ID: raft.ServerID(make([]byte, maxIDBytes+1)), Cluster: "c", Listen: "127.0.0.1:0", Resolve: resolve},
+		"a long cluster": {ID: "1-a", Cluster: string(make([]byte, maxClusterBytes+1)), Listen: "127.0.0.1:0", Resolve: resolve},
+		"no address":     {ID: "1-a", Cluster: "c", Resolve: resolve},
+		"no resolver":    {ID: "1-a", Cluster: "c", Listen: "127.0.0.1:0"},
+		"huge entries":   {ID: "1-a", Cluster: "c", Listen: "127.0.0.1:0", Resolve: resolve, MaxEntryBytes: maxMaxBytes + 1},
+		"a bad address":  {ID: "1-a", Cluster: "c", Listen: "no such host:x", Resolve: resolve},
 	} {
 		_, err := New(o)
 		require.Error(t, err, name)

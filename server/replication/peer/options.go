@@ -52,6 +52,9 @@ type Options struct {
 	// CommitLimit is the highest commit index that may be told to others; nil: no limit. It
 	// is called for every AppendEntries. When it rises, call Advance.
 	CommitLimit func() uint64
+	// BeforeAnswer is called before an answer of raft here is sent to another member: it may
+	// acknowledge entries that were stored before, in another role.
+	BeforeAnswer func()
 	// PeerDown is called when the process at the other end of a connection is gone: see Down.
 	PeerDown func(Down)
 	// Spool returns a place for an incoming snapshot of so many bytes. raft gets it when it is
@@ -112,6 +115,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Introduce == nil {
 		o.Introduce = func() Introduction { return Introduction{} }
+	}
+	if o.BeforeAnswer == nil {
+		o.BeforeAnswer = func() {}
 	}
 	if o.PeerDown == nil {
 		o.PeerDown = func(Down) {}

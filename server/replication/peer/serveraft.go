@@ -85,6 +85,7 @@ func (t *Transport) answerRaft(c *conn, promises <-chan promise) {
 		case <-t.ctx.Done():
 			return
 		}
+		t.o.BeforeAnswer()
 		if err := t.sendAnswer(c, pr.call, a, !pr.vote); err != nil {
 			return // the reader sees it, too
 		}

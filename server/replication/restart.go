@@ -1,0 +1,379 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/zkd-project/zkd/server/replication/peer"
+)
+
+// raft is shut down and started again on the same stores, inside the process, when it has
+// installed a snapshot whose index lies below the end of this server's log. Two things are
+// wrong with it then, and both only in its memory:
+//
+//   - Where the log's tail diverges (this server led, was cut off, and a new leader's entries
+//     were purged before it came back) raft goes on believing in the old last entry. It refuses
+//     what follows the snapshot, and the leader sends the same snapshot again and again.
+//   - Where the tail is right, what lies between the snapshot and the commit index is not
+//     applied again before the commit index moves.
+//
+// From the moment the machine is that of the snapshot until the new raft runs nothing is
+// applied, and no snapshot is taken: so the machine is exactly what the new raft begins with.
+// The peer port stays open meanwhile, streams and the clock of nobody stop.
+
+const (
+	// installPause is between two looks whether raft has done with a snapshot.
+	installPause = time.Millisecond
+	// installPatience is how long it may take; then it is restarted all the same.
+	installPatience = 5 * time.Second
+	// sayInterval is between two lines of the log about something that takes long.
+	sayInterval = 3 * time.Second
+)
+
+// An engine is one life of raft.
+type engine struct {
+	*raft.Raft
+	down     func() raft.Future // shuts raft down; the future is done when it has let go of the stores
+	replaced chan struct{}      // closed when another engine has taken its place
+}
+
+// raft is the one that runs. It may be used when up is set, and has been shut down, at
+// worst, by the time it is used.
+func (n *Node) raft() *raft.Raft { return n.engine.Load().Raft }
+
+// newEngine starts raft on the stores. raft panics if it cannot read the log: that becomes an
+// error here.
+func (n *Node) newEngine(conf *raft.Config, transport raft.Transport) (_ *engine, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			var ok bool
+			if err, ok = p.(error); !ok {
+				panic(p)
+			}
+		}
+	}()
+	over := make(chan struct{})
+	if n.peers != nil {
+		transport = &lentTransport{Transport: n.peers, n: n, over: over}
+	}
+	log := &guardedLog{n.stores.log, n}
+	stable := &guardedStable{n.stores.stable, n}
+	snaps := &guardedSnapshots{n.stores.snaps, n}
+	r, err := raft.NewRaft(conf, n.fsm, log, stable, snaps, transport)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start raft: %w", err)
+	}
+	e := &engine{Raft: r, replaced: make(chan struct{})}
+	e.down = sync.OnceValue(func() raft.Future {
+		close(over)
+		return r.Shutdown()
+	})
+	return e, nil
+}
+
+// mend restarts raft and repairs the machine when that is asked for. It ends with stop.
+func (n *Node) mend(stop <-chan struct{}) {
+	ctx, cancel := n.until(stop)
+	defer cancel()
+	for ctx.Err() == nil {
+		select {
+		case index := <-n.restarts:
+			n.awaitInstalled(ctx, index)
+			n.restart(ctx, "a snapshot was installed below the end of the log", nil)
+		case <-n.sick:
+			n.repair(ctx)
+		case <-ctx.Done():
+		}
+	}
+}
+
+// until returns a context that ends with stop, or with the node.
+func (n *Node) until(stop <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-stop:
+		case <-n.dead:
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// awaitInstalled waits until raft's main loop has done with a snapshot that the machine has
+// taken over already: else the leader would be told that it was not installed, and send it
+// once more.
+func (n *Node) awaitInstalled(ctx context.Context, index uint64) {
+	ctx, cancel := context.WithTimeout(ctx, installPatience)
+	defer cancel()
+	for ctx.Err() == nil {
+		if at, err := strconv.ParseUint(n.raft().Stats()["last_snapshot_index"], 10, 64); err == nil && at >= index {
+			return
+		}
+		select {
+		case <-time.After(installPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// restart replaces raft by another one on the same stores. change is called between the two,
+// when nobody uses the stores and nothing is applied.
+func (n *Node) restart(ctx context.Context, why string, change func() error) {
+	start := n.o.Now()
+	n.o.Logger.Warn("restarting raft in place", "reason", why)
+	n.restarting.Store(true)
+	old := n.engine.Load()
+	gone := make(chan struct{})
+	down := old.down()
+	go func() { // ends when raft has, at Close at the latest
+		_ = down.Error() // a shutdown has none
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		return
+	}
+	err := n.replaceEngine(old, change)
+	if err != nil {
+		n.fail(fmt.Errorf("cannot restart raft in place: %w", err))
+		return
+	}
+	n.o.Logger.Warn("raft was restarted in place", "applied", n.applied.Load(), "took", n.o.Now().Sub(start).Round(time.Millisecond))
+}
+
+func (n *Node) replaceEngine(old *engine, change func() error) error {
+	if change != nil {
+		if err := change(); err != nil {
+			return err
+		}
+	}
+	if err := n.cutDivergence(); err != nil {
+		return err
+	}
+	n.engineMu.Lock()
+	defer n.engineMu.Unlock()
+	if n.closing.Load() || n.halted() {
+		return nil
+	}
+	n.restarting.Store(false) // the new raft may apply at once
+	e, err := n.newEngine(n.raftConfig(), nil)
+	if err != nil {
+		return err
+	}
+	n.engine.Store(e)
+	close(old.replaced)
+	n.batcher.relead() // its channel is another one now
+	return nil
+}
+
+// cutDivergence deletes the log if it tells another story than the newest snapshot: its entry
+// at the snapshot's index is of another term. Then all from there on was never committed, and
+// what is before is in the snapshot. A log that agrees stays as it is, for this server has
+// acknowledged it.
+func (n *Node) cutDivergence() error {
+	files := n.stores.snaps.all()
+	if len(files) == 0 {
+		return nil
+	}
+	newest := files[len(files)-1]
+	first, err1 := n.stores.log.FirstIndex()
+	last, err2 := n.stores.log.LastIndex()
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("cannot read the log: %w", err)
+	}
+	if first == 0 || first > newest.index {
+		return continuity(n.o.LogDir, newest.index, first, last)
+	}
+	what := "ends before the snapshot"
+	if last >= newest.index {
+		var entry raft.Log
+		err := n.stores.log.GetLog(newest.index, &entry)
+		if errors.Is(err, raft.ErrLogNotFound) {
+			return nil // a store that allows gaps: it goes on behind the snapshot
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the log: %w", err)
+		}
+		if entry.Term == newest.term {
+			return nil
+		}
+		what = "diverges from the snapshot, nobody else has what follows"
+	}
+	n.o.Logger.Warn("removing the log, which "+what, "first", first, "last", last, "snapshot", newest.index)
+	return (&guardedLog{n.stores.log, n}).DeleteRange(first, last)
+}
+
+// endsBehind says whether the log goes on behind a snapshot that was just installed.
+func (n *Node) endsBehind(snapshot uint64) bool {
+	last, err := n.stores.log.LastIndex()
+	return err == nil && last > snapshot && n.peers != nil && !n.keepRaft
+}
+
+// A lentTransport is the peer port in the hands of one life of raft: raft's end does not close
+// it, and ends the calls that raft has under way, for raft waits for them.
+type lentTransport struct {
+	raft.Transport
+	n    *Node
+	over chan struct{}
+}
+
+var _ raft.WithPreVote = (*lentTransport)(nil)
+
+// lend makes a call that ends with raft. Its answer goes into memory of its own: the call
+// itself may come to an end later.
+func lend[R any](t *lentTransport, resp *R, call func(*R) error) error {
+	answer, done := new(R), make(chan error, 1)
+	go func() { done <- call(answer) }()
+	select {
+	case err := <-done:
+		if err == nil {
+			*resp = *answer
+		}
+		return err
+	case <-t.over:
+		return raft.ErrRaftShutdown
+	}
+}
+
+// RequestVote implements raft.Transport.
+func (t *lentTransport) RequestVote(id raft.ServerID, a raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return lend(t, resp, func(r *raft.RequestVoteResponse) error { return t.n.peers.RequestVote(id, a, args, r) })
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t *lentTransport) RequestPreVote(id raft.ServerID, a raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return lend(t, resp, func(r *raft.RequestPreVoteResponse) error { return t.n.peers.RequestPreVote(id, a, args, r) })
+}
+
+// AppendEntries implements raft.Transport.
+func (t *lentTransport) AppendEntries(id raft.ServerID, a raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	return lend(t, resp, func(r *raft.AppendEntriesResponse) error { return t.n.peers.AppendEntries(id, a, args, r) })
+}
+
+// TimeoutNow implements raft.Transport.
+func (t *lentTransport) TimeoutNow(id raft.ServerID, a raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return lend(t, resp, func(r *raft.TimeoutNowResponse) error { return t.n.peers.TimeoutNow(id, a, args, r) })
+}
+
+// InstallSnapshot implements raft.Transport. raft closes data when it returns.
+func (t *lentTransport) InstallSnapshot(id raft.ServerID, a raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	p := t.n.newProgress("sending a snapshot", args.Size, "to", id, "index", args.LastLogIndex)
+	in := &lentReader{in: data, p: p}
+	defer in.take()
+	err := lend(t, resp, func(r *raft.InstallSnapshotResponse) error { return t.n.peers.InstallSnapshot(id, a, args, r, in) })
+	p.end(err)
+	return err
+}
+
+// A lentReader can be taken away from its reader.
+type lentReader struct {
+	mu sync.Mutex // held while it is read from
+	in io.Reader  // guarded by mu: nil when it was taken away
+	p  *progress
+}
+
+func (r *lentReader) Read(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.in == nil {
+		return 0, raft.ErrRaftShutdown
+	}
+	k, err := r.in.Read(b)
+	r.p.add(k)
+	return k, err
+}
+
+func (r *lentReader) take() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.in = nil
+}
+
+// A progress tells the operator of a snapshot on its way: when it begins, every few seconds,
+// and how it ended.
+type progress struct {
+	log   *slog.Logger
+	what  string
+	start time.Time
+	bytes atomic.Int64
+	said  atomic.Int64 // ns since start
+}
+
+func (n *Node) newProgress(what string, size int64, args ...any) *progress {
+	p := &progress{log: n.o.Logger.With(args...).With("size", size), what: what, start: time.Now()}
+	p.log.Info(what)
+	return p
+}
+
+// add notes bytes that have come along.
+func (p *progress) add(bytes int) {
+	sum := p.bytes.Add(int64(bytes))
+	now, said := int64(time.Since(p.start)), p.said.Load()
+	if now-said >= int64(sayInterval) && p.said.CompareAndSwap(said, now) {
+		p.log.Info(p.what+": under way", "bytes", sum, "after", time.Duration(now).Round(time.Millisecond))
+	}
+}
+
+func (p *progress) end(err error) {
+	took := time.Since(p.start).Round(time.Millisecond)
+	if err != nil {
+		p.log.Warn(p.what+": given up", "bytes", p.bytes.Load(), "took", took, "reason", err)
+		return
+	}
+	p.log.Info(p.what+": done", "bytes", p.bytes.Load(), "took", took)
+}
+
+// spool is where snapshots of the leader wait until they are complete.
+func (n *Node) spool() func(int64) (peer.Spool, error) {
+	place := peer.SpoolMemory
+	if !n.o.Memory {
+		place = peer.SpoolDir(n.o.Dir)
+	}
+	return func(size int64) (peer.Spool, error) {
+		s, err := place(size)
+		if err != nil {
+			return nil, err
+		}
+		return &watchedSpool{Spool: s, p: n.newProgress("receiving a snapshot", size)}, nil
+	}
+}
+
+// watchedSpool tells of the snapshot that arrives in it.
+type watchedSpool struct {
+	peer.Spool
+	p        *progress
+	complete bool
+}
+
+func (s *watchedSpool) Write(b []byte) (int, error) {
+	k, err := s.Spool.Write(b)
+	s.p.add(k)
+	return k, err
+}
+
+func (s *watchedSpool) Reader() (io.Reader, error) {
+	s.complete = true
+	s.p.end(nil)
+	return s.Spool.Reader()
+}
+
+func (s *watchedSpool) Close() error {
+	if !s.complete {
+		s.p.end(errIncomplete)
+	}
+	return s.Spool.Close()
+}
+
+var errIncomplete = errors.New("it has not arrived completely")

@@ -19,7 +19,7 @@ test: ## all tests; clients that are not installed are skipped
 race: ## the core under the race detector
 	go test -race -short ./wire ./server/... ./zkdtest ./internal/...
 
-sim: ## seeded histories through three machines, and crashes of the log on a simulated disk; SEED=n replays one
+sim: ## seeded histories through three machines, crashes on a simulated disk; SEED=n replays one
 	go test ./internal/sim ./internal/sim/crash -count=1 $(if $(SEED),-seed=$(SEED),)
 
 fuzz: ## every fuzz target for FUZZTIME (default 100000x) each

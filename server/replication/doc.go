@@ -2,11 +2,14 @@
 // state machine, and keeps log, votes and snapshots on disk. It is the only package that
 // knows hashicorp/raft.
 //
-// Data flow of a write: Propose queues a command; the batcher packs all that wait into one
-// log entry (group commit); raft stores it (one write, one fdatasync) and, once committed,
-// hands it to the FSM; the FSM takes the write lock once per batch, applies the commands to
-// the machine and tells the Observer of each, then releases the lock. Who proposed learns
-// the result there and nowhere else: it is computed where the client is.
+// Data flow of a write: Propose queues a command (queue.go). On the leader the batcher packs all
+// that wait into one log entry (group commit); on another server they go to the leader's queue
+// over a stream (forward.go). raft writes the entry and sends it to the others, and the leader
+// syncs meanwhile (durable.go); once it is committed and durable here, the FSM takes the write
+// lock once per batch, applies the commands to the machine and tells the Observer of each, then
+// releases the lock. Who proposed learns the result there and nowhere else: it is computed where
+// the client is. Whenever the way to the leader changes, Observer.Routed asks for what is not
+// applied yet.
 //
 // Readers take the read lock (RLock) and use Machine. They see whole batches only.
 //
@@ -17,9 +20,7 @@
 // what is on the disk is not known then, and nothing is applied or answered afterwards.
 //
 // Goroutines: those of raft (its main loop alone writes to the log, its FSM goroutine alone
-// applies), the batcher (batcher.go) and the keeper, which takes snapshots and purges
-// (keeper.go). Close ends them all.
-//
-// For now a Node is the only voter. What clusters add has its place already: the transport
-// (transport.go), the answers of ErrNotLeader, and Restored.
+// applies), the batcher, the durability, which syncs, the keeper, which takes snapshots and purges;
+// in a cluster also those that watch the leader, keep the way to it (forward.go), tend the
+// membership (membership.go) and compare digests (digest.go). Close ends them all.
 package replication

@@ -22,30 +22,35 @@ type rawClient struct {
 var errSession = errors.New("the session was refused")
 
 func rawConnect(addr string, zxidSeen int64, timeoutMs int32) (*rawClient, error) {
+	r, _, err := rawSession(addr, &wire.ConnectRequest{LastZxidSeen: zxidSeen, TimeoutMs: timeoutMs, Password: make([]byte, 16)})
+	return r, err
+}
+
+func rawSession(addr string, req *wire.ConnectRequest) (*rawClient, *wire.ConnectResponse, error) {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := &rawClient{c: c}
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-	err = r.send((&wire.ConnectRequest{LastZxidSeen: zxidSeen, TimeoutMs: timeoutMs, Password: make([]byte, 16)}).Append(nil))
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	err = r.send(req.Append(nil))
 	var frame []byte
 	if err == nil {
 		frame, err = r.receive()
 	}
 	if err != nil {
 		c.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	var resp wire.ConnectResponse
 	d := wire.NewDecoder(frame)
 	resp.Decode(&d)
 	if d.Err() != nil || resp.TimeoutMs == 0 {
 		c.Close()
-		return nil, errors.Join(errSession, d.Err())
+		return nil, nil, errors.Join(errSession, d.Err())
 	}
 	r.timeout = time.Duration(resp.TimeoutMs) * time.Millisecond
-	return r, nil
+	return r, &resp, nil
 }
 
 // silentSession opens a session of which nothing is heard unless the test says so.

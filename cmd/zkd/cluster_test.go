@@ -24,7 +24,7 @@ import (
 
 // These tests run clusters of real processes.
 
-type ensemble struct {
+type cluster struct {
 	t       *testing.T
 	dir     string
 	clients []string // addresses
@@ -50,9 +50,9 @@ func (l *lockedBuffer) String() string {
 }
 
 // startEnsemble runs so many servers and returns when all serve.
-func startEnsemble(t *testing.T, size int) *ensemble {
+func startEnsemble(t *testing.T, size int) *cluster {
 	t.Helper()
-	e := &ensemble{t: t, dir: t.TempDir()}
+	e := &cluster{t: t, dir: t.TempDir()}
 	// The addresses are held until all are known, so that they differ.
 	var held []net.Listener
 	var lines strings.Builder
@@ -104,10 +104,10 @@ func startEnsemble(t *testing.T, size int) *ensemble {
 	return e
 }
 
-func (e *ensemble) data(i int) string   { return filepath.Join(e.dir, fmt.Sprint(i), "data") }
-func (e *ensemble) config(i int) string { return filepath.Join(e.dir, fmt.Sprint(i), "zoo.cfg") }
+func (e *cluster) data(i int) string   { return filepath.Join(e.dir, fmt.Sprint(i), "data") }
+func (e *cluster) config(i int) string { return filepath.Join(e.dir, fmt.Sprint(i), "zoo.cfg") }
 
-func (e *ensemble) start(i int) {
+func (e *cluster) start(i int) {
 	e.t.Helper()
 	p := exec.Command(zkdBinary, "serve", "--config", e.config(i))
 	p.Stderr = e.logs[i-1]
@@ -116,12 +116,12 @@ func (e *ensemble) start(i int) {
 }
 
 // ready waits until the server has a role.
-func (e *ensemble) ready(i int) {
+func (e *cluster) ready(i int) {
 	e.t.Helper()
 	e.until(fmt.Sprintf("server %d serves", i), func() bool { return e.mode(i) != "" })
 }
 
-func (e *ensemble) until(what string, cond func() bool) {
+func (e *cluster) until(what string, cond func() bool) {
 	e.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for !cond() {
@@ -132,13 +132,13 @@ func (e *ensemble) until(what string, cond func() bool) {
 	}
 }
 
-func (e *ensemble) signal(i int, sig syscall.Signal) {
+func (e *cluster) signal(i int, sig syscall.Signal) {
 	e.t.Helper()
 	require.NoError(e.t, e.procs[i-1].Process.Signal(sig))
 }
 
 // kill ends a server without warning.
-func (e *ensemble) kill(i int) {
+func (e *cluster) kill(i int) {
 	e.t.Helper()
 	e.signal(i, syscall.SIGKILL)
 	_ = e.procs[i-1].Wait()
@@ -146,7 +146,7 @@ func (e *ensemble) kill(i int) {
 }
 
 // word asks a four-letter word; "" if the server does not answer.
-func (e *ensemble) word(i int, word string) string {
+func (e *cluster) word(i int, word string) string {
 	c, err := net.DialTimeout("tcp", e.clients[i-1], time.Second)
 	if err != nil {
 		return ""
@@ -159,7 +159,7 @@ func (e *ensemble) word(i int, word string) string {
 }
 
 // mode is what srvr says: leader, follower …, or "".
-func (e *ensemble) mode(i int) string {
+func (e *cluster) mode(i int) string {
 	for line := range strings.Lines(e.word(i, "srvr")) {
 		if mode, ok := strings.CutPrefix(line, "Mode: "); ok {
 			return strings.TrimSpace(mode)
@@ -168,7 +168,7 @@ func (e *ensemble) mode(i int) string {
 	return ""
 }
 
-func (e *ensemble) leader() int {
+func (e *cluster) leader() int {
 	e.t.Helper()
 	found := 0
 	e.until("somebody leads", func() bool {
@@ -402,10 +402,73 @@ func TestDevRunsAClusterInOneProcess(t *testing.T) {
 	cmd.Stderr = &log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	e := &ensemble{t: t}
+	e := &cluster{t: t}
 	e.until("it is ready", func() bool { return strings.Contains(log.String(), "msg=ready") })
 	require.Contains(t, log.String(), "clients=127.0.0.1:"+port+",127.0.0.1:")
 	connect(t, "127.0.0.1:"+port)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())
+}
+
+func TestFiveServersBearTwoDeaths(t *testing.T) {
+	e := startEnsemble(t, 5)
+	alive := func() []int {
+		var list []int
+		for i, p := range e.procs {
+			if p != nil {
+				list = append(list, i+1)
+			}
+		}
+		return list
+	}
+	for range 2 {
+		e.kill(e.leader())
+		e.leader()
+	}
+	c := connect(t, e.clients[alive()[0]-1])
+	_, err := c.Create("/three-of-five", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	for i, p := range e.procs {
+		if p == nil {
+			e.start(i + 1)
+		}
+	}
+	for i := range e.procs {
+		e.ready(i + 1)
+		c := connect(t, e.clients[i])
+		_, err := c.Sync("/")
+		require.NoError(t, err)
+		found, _, err := c.Exists("/three-of-five")
+		require.NoError(t, err)
+		require.True(t, found, "server %d lacks what three of five have acknowledged", i+1)
+	}
+}
+
+// A paused leader costs less than a second, and does no harm when it goes on.
+func TestLeaderThatStandsStillIsReplaced(t *testing.T) {
+	e := startEnsemble(t, 3)
+	old := e.leader()
+	c := connect(t, e.clients[old%3])
+	_, err := c.Create("/before", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	e.signal(old, syscall.SIGSTOP)
+	stat := fmt.Sprintf("/proc/%d/stat", e.procs[old-1].Process.Pid)
+	e.until("the leader stands still", func() bool {
+		b, err := os.ReadFile(stat)
+		return err != nil || strings.Contains(string(b), ") T ") // elsewhere than on Linux: at once
+	})
+	start := time.Now()
+	_, err = c.Create("/meanwhile", nil, 0, zk.WorldACL(zk.PermAll))
+	took := time.Since(start)
+	e.signal(old, syscall.SIGCONT)
+	require.NoError(t, err)
+	t.Logf("a write took %v", took)
+	require.Less(t, took, 5*time.Second, "the leader was not replaced")
+	e.until("the old leader follows", func() bool { return e.mode(old) == "follower" })
+	back := connect(t, e.clients[old-1])
+	_, err = back.Sync("/")
+	require.NoError(t, err)
+	found, _, err := back.Exists("/meanwhile")
+	require.NoError(t, err)
+	require.True(t, found)
 }

@@ -16,6 +16,9 @@ import (
 // gone after an error; then the batcher looks whether the node still lives.
 const enqueueTimeout = 100 * time.Millisecond
 
+// leadPause is between two attempts of a leader to begin its time of leadership.
+const leadPause = 10 * time.Millisecond
+
 // A batcher turns commands into log entries while this server leads: all that wait while an
 // entry is on its way become the next one (group commit).
 //
@@ -72,6 +75,9 @@ func (b *batcher) led(leads bool) {
 	if leads && b.lead() {
 		b.gen = b.q.setRoute(routeLog)
 		b.submitQueue()
+	} else if leads {
+		// raft takes nothing while it hands over, and for a moment after that has failed.
+		time.AfterFunc(leadPause, b.relead)
 	}
 }
 

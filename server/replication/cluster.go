@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"slices"
 	"time"
 
@@ -14,12 +15,13 @@ import (
 	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
-// Timeouts of raft among several servers. A server that hangs is noticed after electionTimeout
-// to twice that; one that dies, at once (failover.go). A busy machine of two cores has been
-// seen to delay a heartbeat by 200 ms, and a needless election costs more than a late one.
+// Timeouts of raft among several servers. raft itself notices a silent leader after 500 to 1,500
+// ms; failover.go does after silenceLimit, and at once when its process dies. The timeouts are
+// long because a disk that stands still for some hundred milliseconds keeps a follower from
+// answering, and a leader that then steps down helps nobody.
 const (
-	electionTimeout = 400 * time.Millisecond
-	leaseTimeout    = 300 * time.Millisecond
+	electionTimeout = 500 * time.Millisecond
+	leaseTimeout    = 500 * time.Millisecond
 	// commitTimeout is how long a follower waits for what raft did not send at once.
 	commitTimeout = 50 * time.Millisecond
 )
@@ -128,7 +130,7 @@ func (n *Node) voters() []raft.ServerID {
 
 // introduce is what this server says to who asks for its number.
 func (n *Node) introduce() peer.Introduction {
-	in := peer.Introduction{Plan: n.o.Cluster.plan()}
+	in := peer.Introduction{Plan: n.o.Cluster.plan(), SilenceMs: uint32(min(n.silence().Milliseconds(), math.MaxUint32))}
 	if n.up.Load() {
 		for _, s := range n.raft().GetConfiguration().Configuration().Servers {
 			in.Members = append(in.Members, s.ID)

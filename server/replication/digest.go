@@ -41,6 +41,10 @@ const (
 	keepHeard = 1024
 	// reportInterval is the time between two reports.
 	reportInterval = time.Second
+	// openReports is after how many reports a difference that cannot be settled is worth a line
+	// in the log, and then again after each openSay: at first the others have just not reported.
+	openReports = 3
+	openSay     = 60
 	// repairPause is between two attempts to be repaired.
 	repairPause = 200 * time.Millisecond
 	// maxRepairs within repairWindow: a machine that fails more often is broken.
@@ -186,9 +190,8 @@ func (v *verdict) decode(b []byte) error {
 type judge struct {
 	gen uint64 // of the leadership
 
-	mu     sync.Mutex // guards what follows
-	heard  map[raft.ServerID][]note
-	warned uint64 // index of the last entry at which a difference was found that nobody can settle
+	mu    sync.Mutex
+	heard map[raft.ServerID][]note // guarded by mu
 }
 
 // hear adds the report of a member.
@@ -238,17 +241,6 @@ func (j *judge) judge(id raft.ServerID, voters []raft.ServerID) (v verdict, unde
 		}
 	}
 	return verdict{}, undecided
-}
-
-// firstWarning says whether a difference is worth a line in the log: once per report.
-func (j *judge) firstWarning(undecided uint64) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if undecided <= j.warned {
-		return false
-	}
-	j.warned = undecided
-	return true
 }
 
 func digestAt(notes []note, index uint64) (uint64, bool) {
@@ -331,10 +323,8 @@ func (n *Node) reportDigests(ctx context.Context, leader raft.ServerID) error {
 	defer context.AfterFunc(ctx, func() { s.Close() })()
 	var at bookmark
 	for first := true; ctx.Err() == nil; first = false {
-		epoch := at.epoch
-		r := report{sick: n.InQuarantine()}
-		r.notes, at = n.notes.since(at)
-		r.fresh = first || at.epoch != epoch
+		var r report
+		r, at = n.report(at, first)
 		if err := s.Send(r.append(nil)); err != nil {
 			return err
 		}
@@ -350,6 +340,15 @@ func (n *Node) reportDigests(ctx context.Context, leader raft.ServerID) error {
 		sleep(ctx, reportInterval)
 	}
 	return nil
+}
+
+// report says what was noted after a bookmark, and returns the next one.
+func (n *Node) report(at bookmark, first bool) (report, bookmark) {
+	r := report{sick: n.InQuarantine()}
+	epoch := at.epoch
+	r.notes, at = n.notes.since(at)
+	r.fresh = first || at.epoch != epoch
+	return r, at
 }
 
 // obey draws the consequences of a verdict about the notes of an epoch.
@@ -378,15 +377,17 @@ func (n *Node) judgeSelf(ctx context.Context) {
 	self := n.stores.id.serverID()
 	j := n.judgeOf(gen)
 	var at bookmark
+	open := 0 // reports since a difference was found that is not settled
 	for first := true; j != nil && ctx.Err() == nil; first = false {
-		epoch := at.epoch
-		r := report{sick: n.InQuarantine()}
-		r.notes, at = n.notes.since(at)
-		r.fresh = first || at.epoch != epoch
+		var r report
+		r, at = n.report(at, first)
 		j.hear(self, &r)
 		v, undecided := j.judge(self, n.voters())
-		if undecided > 0 && j.firstWarning(undecided) {
-			n.o.Logger.Error("the servers hold different data, and too few are there to say who is right", "index", undecided)
+		if open++; v.ruling != agrees || undecided == 0 {
+			open = 0
+		} else if open%openSay == openReports {
+			n.o.Logger.Error("the servers hold different data, and too few are there to say who is right: start the others",
+				"index", undecided)
 		}
 		switch v.ruling {
 		case deviates:

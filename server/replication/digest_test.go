@@ -24,12 +24,20 @@ func TestAJudgeRulesByTheMajorityOfTheVoters(t *testing.T) {
 	}{
 		{"nothing is known", 3, nil, verdict{}, 0},
 		{"all agree", 3, map[raft.ServerID][]note{"a": {{256, right}}, "b": {{256, right}}, "c": {{256, right}}}, verdict{}, 0},
-		{"two of three are enough", 3, map[raft.ServerID][]note{"a": {{256, wrong}}, "b": {{256, right}}, "c": {{256, right}}},
-			verdict{deviates, 256, wrong, right}, 0},
+		{
+			"two of three are enough", 3,
+			map[raft.ServerID][]note{"a": {{256, wrong}}, "b": {{256, right}}, "c": {{256, right}}},
+			verdict{deviates, 256, wrong, right},
+			0,
+		},
 		{"it is part of the majority", 3, map[raft.ServerID][]note{"a": {{256, right}}, "b": {{256, right}}, "c": {{256, wrong}}}, verdict{}, 0},
 		{"one to one, and a third may decide", 3, map[raft.ServerID][]note{"a": {{256, wrong}}, "b": {{256, right}}}, verdict{}, 256},
-		{"three to three", 3, map[raft.ServerID][]note{"a": {{256, wrong}}, "b": {{256, right}}, "c": {{256, other}}},
-			verdict{noMajority, 256, wrong, 0}, 0},
+		{
+			"three to three", 3,
+			map[raft.ServerID][]note{"a": {{256, wrong}}, "b": {{256, right}}, "c": {{256, other}}},
+			verdict{noMajority, 256, wrong, 0},
+			0,
+		},
 		{"one to one of two", 2, map[raft.ServerID][]note{"a": {{256, wrong}}, "b": {{256, right}}}, verdict{noMajority, 256, wrong, 0}, 0},
 		{"the newest entry counts", 3, map[raft.ServerID][]note{
 			"a": {{256, right}, {512, wrong}}, "b": {{256, right}, {512, right}}, "c": {{256, right}, {512, right}},

@@ -43,10 +43,7 @@ func (n *Node) standFor(d peer.Down) {
 		return
 	}
 	n.o.Logger.Info("the leader's process is gone: standing for election", "leader", d.ID)
-	var resp raft.TimeoutNowResponse
-	if err := n.peers.TimeoutNow(self, raft.ServerAddress(self), &raft.TimeoutNowRequest{}, &resp); err != nil {
-		n.o.Logger.Debug("no early election", "reason", err)
-	}
+	n.stand()
 }
 
 // mayStand says whether this server is a voter that follows the member in question, or
@@ -81,14 +78,94 @@ func (n *Node) awaitTurn(ctx context.Context, d peer.Down, self raft.ServerID) b
 	}
 }
 
+// A leader that hangs, or whose cable is cut, is noticed by its silence. One follower alone may
+// have itself to blame; when a majority of the voters, this one among them, has not heard of the
+// leader for silenceLimit, it can do nothing any more, and the next one stands for election
+// without waiting for raft's timeouts, which are random and up to three times as long.
+const (
+	silenceLimit = 350 * time.Millisecond
+	silenceLook  = 50 * time.Millisecond
+	// hearsayLimit is less: the others have not heard the same last heartbeat.
+	hearsayLimit = 250 * time.Millisecond
+)
+
+// silence is for how long this server has not heard of a leader.
+func (n *Node) silence() time.Duration {
+	if !n.up.Load() || n.raft().State() == raft.Leader {
+		return 0
+	}
+	return time.Since(n.raft().LastContact())
+}
+
+// listen runs until stop.
+func (n *Node) listen(stop <-chan struct{}) {
+	ctx, cancel := n.until(stop)
+	defer cancel()
+	t := time.NewTicker(silenceLook)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		l := n.leadership()
+		self := n.stores.id.serverID()
+		d := peer.Down{ID: l.leader}
+		if l.leader == "" || l.leader == self || n.silence() < silenceLimit || !n.mayStand(d, self) {
+			continue
+		}
+		if !n.othersMissToo(ctx, d.ID) || !n.awaitTurn(ctx, d, self) || n.silence() < silenceLimit || !n.mayStand(d, self) {
+			continue
+		}
+		n.o.Logger.Info("a majority hears nothing of the leader: standing for election", "leader", d.ID)
+		n.stand()
+	}
+}
+
+// othersMissToo asks the other voters whether they have not heard of the leader either.
+func (n *Node) othersMissToo(ctx context.Context, leader raft.ServerID) bool {
+	ctx, cancel := context.WithTimeout(ctx, hearsayLimit)
+	defer cancel()
+	voters := n.voters()
+	answers := make(chan bool, len(voters))
+	asked := 0
+	for _, id := range voters {
+		if id == leader || id == n.stores.id.serverID() {
+			continue
+		}
+		asked++
+		go func() {
+			in, err := n.peers.Meet(ctx, peer.Number(id))
+			answers <- err == nil && in.ID == id && time.Duration(in.SilenceMs)*time.Millisecond >= hearsayLimit
+		}()
+	}
+	agree := 1
+	for range asked {
+		if <-answers {
+			agree++
+		}
+		if 2*agree > len(voters) {
+			return true
+		}
+	}
+	return false
+}
+
+// stand has raft here stand for election at once.
+func (n *Node) stand() {
+	self := n.stores.id.serverID()
+	var resp raft.TimeoutNowResponse
+	if err := n.peers.TimeoutNow(self, raft.ServerAddress(self), &raft.TimeoutNowRequest{}, &resp); err != nil {
+		n.o.Logger.Debug("no early election", "reason", err)
+	}
+}
+
 // electAlone has the only voter of a cluster lead at once.
 func (n *Node) electAlone() {
 	self := n.stores.id.serverID()
 	if v := n.voters(); len(v) != 1 || v[0] != self {
 		return
 	}
-	var resp raft.TimeoutNowResponse
-	if err := n.peers.TimeoutNow(self, raft.ServerAddress(self), &raft.TimeoutNowRequest{}, &resp); err != nil {
-		n.o.Logger.Debug("no early election", "reason", err)
-	}
+	n.stand()
 }

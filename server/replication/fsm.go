@@ -149,7 +149,7 @@ func (f *fsm) Restore(in io.ReadCloser) error {
 	f.n.o.Logger.Info("a snapshot of another server was installed", "index", r.d.index, "zxid", fmt.Sprintf("0x%x", m.Zxid()))
 	if restart {
 		select {
-		case f.n.restarts <- r.d.index:
+		case f.n.restarts <- struct{}{}:
 		default: // it is restarted anyway
 		}
 	}

@@ -51,8 +51,8 @@ type Node struct {
 	// Of a server with peers: restart.go, digest.go and repair.go.
 	engineMu   sync.Mutex    // held while raft is replaced by another one
 	restarting atomic.Bool   // nothing is applied until raft runs again
-	restarts   chan uint64   // raft is to be restarted, after a snapshot of that index
-	keepRaft   bool          // it is not: for the test that shows what happens then
+	restarts   chan struct{} // raft is to be restarted, after a snapshot was installed
+	keepRaft   atomic.Bool   // it is not: for the test that shows what happens then
 	notes      notebook      // digests of the machine
 	sickAt     atomic.Uint64 // the entry at which the machine was found to be wrong; 0: it is not
 	sick       chan struct{} // it is to be repaired
@@ -91,7 +91,7 @@ func Open(o Options) (*Node, Info, error) {
 	}
 	n := &Node{o: o, stores: st, begun: make(chan struct{}), dead: make(chan struct{}), halt: make(chan struct{})}
 	n.leaderNow.changed = make(chan struct{})
-	n.restarts, n.sick = make(chan uint64, 1), make(chan struct{}, 1)
+	n.restarts, n.sick = make(chan struct{}, 1), make(chan struct{}, 1)
 	n.queue = newQueue(n)
 	n.durability = newDurability(n)
 	n.batcher, n.keeper = newBatcher(n), newKeeper(n)
@@ -243,6 +243,7 @@ func (n *Node) startRaft(first raft.Configuration) error {
 		n.loops.Go(func() { n.watchLeader(n.halt) })
 		n.loops.Go(func() { n.follow(n.halt) })
 		n.loops.Go(func() { n.tend(n.halt) })
+		n.loops.Go(func() { n.listen(n.halt) })
 		n.loops.Go(func() { n.mend(n.halt) })
 		n.loops.Go(func() { n.compareDigests(n.halt) })
 	}

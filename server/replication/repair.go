@@ -29,8 +29,8 @@ func (n *Node) repair(ctx context.Context) {
 	for n.InQuarantine() && ctx.Err() == nil {
 		l := n.leadership()
 		select {
-		case index := <-n.restarts: // the leader has sent a snapshot of its own accord
-			n.awaitInstalled(ctx, index)
+		case <-n.restarts: // the leader has sent a snapshot of its own accord
+			n.awaitInstalled(ctx)
 			n.restart(ctx, "a snapshot was installed below the end of the log", nil)
 			continue
 		default:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,9 +30,8 @@ import (
 // The peer port stays open meanwhile, streams and the clock of nobody stop.
 
 const (
-	// installPause is between two looks whether raft has done with a snapshot.
-	installPause = time.Millisecond
-	// installPatience is how long it may take; then it is restarted all the same.
+	// installPatience is how long raft may take to have done with a snapshot that was installed;
+	// then it is restarted all the same.
 	installPatience = 5 * time.Second
 	// sayInterval is between two lines of the log about something that takes long.
 	sayInterval = 3 * time.Second
@@ -43,6 +41,7 @@ const (
 type engine struct {
 	*raft.Raft
 	down     func() raft.Future // shuts raft down; the future is done when it has let go of the stores
+	over     chan struct{}      // closed by down
 	replaced chan struct{}      // closed when another engine has taken its place
 }
 
@@ -65,14 +64,14 @@ func (n *Node) newEngine(conf *raft.Config, transport raft.Transport) (_ *engine
 	if n.peers != nil {
 		transport = &lentTransport{Transport: n.peers, n: n, over: over}
 	}
-	log := &guardedLog{n.stores.log, n}
+	log := engineLog{&guardedLog{n.stores.log, n}}
 	stable := &guardedStable{n.stores.stable, n}
 	snaps := &guardedSnapshots{n.stores.snaps, n}
 	r, err := raft.NewRaft(conf, n.fsm, log, stable, snaps, transport)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start raft: %w", err)
 	}
-	e := &engine{Raft: r, replaced: make(chan struct{})}
+	e := &engine{Raft: r, over: over, replaced: make(chan struct{})}
 	e.down = sync.OnceValue(func() raft.Future {
 		close(over)
 		return r.Shutdown()
@@ -86,8 +85,8 @@ func (n *Node) mend(stop <-chan struct{}) {
 	defer cancel()
 	for ctx.Err() == nil {
 		select {
-		case index := <-n.restarts:
-			n.awaitInstalled(ctx, index)
+		case <-n.restarts:
+			n.awaitInstalled(ctx)
 			n.restart(ctx, "a snapshot was installed below the end of the log", nil)
 		case <-n.sick:
 			n.repair(ctx)
@@ -113,18 +112,28 @@ func (n *Node) until(stop <-chan struct{}) (context.Context, context.CancelFunc)
 // awaitInstalled waits until raft's main loop has done with a snapshot that the machine has
 // taken over already: else the leader would be told that it was not installed, and send it
 // once more.
-func (n *Node) awaitInstalled(ctx context.Context, index uint64) {
-	ctx, cancel := context.WithTimeout(ctx, installPatience)
-	defer cancel()
-	for ctx.Err() == nil {
-		if at, err := strconv.ParseUint(n.raft().Stats()["last_snapshot_index"], 10, 64); err == nil && at >= index {
-			return
-		}
-		select {
-		case <-time.After(installPause):
-		case <-ctx.Done():
-		}
+func (n *Node) awaitInstalled(ctx context.Context) {
+	t := time.NewTimer(installPatience)
+	defer t.Stop()
+	select {
+	case <-n.engine.Load().over:
+	case <-t.C:
+	case <-ctx.Done():
 	}
+}
+
+// An engineLog shuts raft down between the installation of a snapshot, behind which it is to be
+// restarted, and the next request: an answer with its wrong last index would have the leader
+// send the snapshot again. raft's main loop asks for the first index when it has taken the
+// snapshot over, and answers the leader after that.
+type engineLog struct{ *guardedLog }
+
+// FirstIndex implements raft.LogStore.
+func (l engineLog) FirstIndex() (uint64, error) {
+	if l.n.restarting.Load() {
+		l.n.engine.Load().down()
+	}
+	return l.guardedLog.FirstIndex()
 }
 
 // restart replaces raft by another one on the same stores. change is called between the two,
@@ -218,7 +227,7 @@ func (n *Node) cutDivergence() error {
 // endsBehind says whether the log goes on behind a snapshot that was just installed.
 func (n *Node) endsBehind(snapshot uint64) bool {
 	last, err := n.stores.log.LastIndex()
-	return err == nil && last > snapshot && n.peers != nil && !n.keepRaft
+	return err == nil && last > snapshot && n.peers != nil && !n.keepRaft.Load()
 }
 
 // A lentTransport is the peer port in the hands of one life of raft: raft's end does not close

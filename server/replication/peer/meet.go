@@ -24,6 +24,8 @@ type Introduction struct {
 	Boot    uint64 // nonce of its process
 	// Members of the latest configuration that it knows; of an empty one, nobody.
 	Members []raft.ServerID
+	// SilenceMs is for how long it has not heard of a leader, in milliseconds.
+	SilenceMs uint32
 	// Plan is what the server lines of its own configuration say, in a form that two servers
 	// can compare.
 	Plan string
@@ -107,6 +109,7 @@ func (t *Transport) introduce(nc net.Conn) error {
 
 func appendIntroduction(b []byte, in *Introduction) []byte {
 	b = binary.BigEndian.AppendUint64(b, in.Boot)
+	b = binary.BigEndian.AppendUint32(b, in.SilenceMs)
 	b = appendText(b, string(in.ID), maxIDBytes)
 	b = appendText(b, in.Cluster, maxClusterBytes)
 	b = appendText(b, in.Plan, maxPlanBytes)
@@ -120,7 +123,7 @@ func appendIntroduction(b []byte, in *Introduction) []byte {
 
 func decodeIntroduction(body []byte) (Introduction, error) {
 	c := cursor{b: body}
-	in := Introduction{Boot: c.u64(), ID: raft.ServerID(c.text(maxIDBytes)), Cluster: c.text(maxClusterBytes), Plan: c.text(maxPlanBytes)}
+	in := Introduction{Boot: c.u64(), SilenceMs: c.u32(), ID: raft.ServerID(c.text(maxIDBytes)), Cluster: c.text(maxClusterBytes), Plan: c.text(maxPlanBytes)}
 	for n := c.u8(); n > 0 && !c.bad; n-- {
 		in.Members = append(in.Members, raft.ServerID(c.text(maxIDBytes)))
 	}

@@ -81,7 +81,7 @@ func TestNumberOfAServerID(t *testing.T) {
 }
 
 func FuzzIntroduction(f *testing.F) {
-	in := Introduction{ID: "1-a", Cluster: "c", Boot: 5, Members: []raft.ServerID{"1-a", "2-b"}, Plan: "p"}
+	in := Introduction{ID: "1-a", Cluster: "c", Boot: 5, SilenceMs: 6, Members: []raft.ServerID{"1-a", "2-b"}, Plan: "p"}
 	f.Add(appendIntroduction(nil, &in))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		in, err := decodeIntroduction(body)

@@ -46,8 +46,8 @@ type Options struct {
 	// Voters returns the voters of raft's latest configuration, this member among them if it
 	// is one. Confirm and Ask need it.
 	Voters func() []raft.ServerID
-	// Introduce says what a member tells who asks for its number: Members and Plan count, the
-	// rest is filled in. nil: nothing.
+	// Introduce says what a member tells who asks for its number: Members, SilenceMs and Plan
+	// count, the rest is filled in. nil: nothing.
 	Introduce func() Introduction
 	// CommitLimit is the highest commit index that may be told to others; nil: no limit. It
 	// is called for every AppendEntries. When it rises, call Advance.

@@ -26,14 +26,22 @@ import (
 //
 //	report  8 boot nonce of the sender  8 the leader's time in the last acknowledgement, or 0
 //	        each: 8 session  4 milliseconds since it was heard
-//	answer  8 the leader's time
+//	answer  8 the leader's time  1 writes are refused: there is no room on the disk
 const (
 	reportHead    = 16
+	reportAnswer  = 9
 	reportEntry   = 12
 	reportEntries = 100_000 // in one message; the next one follows at once
 )
 
 var errReport = errors.New("a report of sessions that cannot be decoded")
+
+func boolByte(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
 
 // mayAnswer says whether clients may be told anything: the leader knew of this server at most
 // a tick ago.
@@ -108,7 +116,9 @@ func (s *Server) checkGrace() {
 	}
 }
 
-// reportToLeader reports over one stream until that ends, or this server leads.
+// reportToLeader reports over one stream until that ends, or this server leads or knows no
+// leader any more: one that was removed from the cluster still reaches the leader, but gets
+// nothing of what happens, and must not go on showing its clients the past.
 func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) error {
 	openCtx, cancel := context.WithTimeout(ctx, 4*quarter)
 	defer cancel()
@@ -123,7 +133,7 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	defer late.Stop()
 	var echo uint64
 	var message []byte
-	for first := true; !s.node.Leads(); first = false {
+	for first := true; !s.node.Leads() && s.node.Leader() != ""; first = false {
 		sent := s.nowNs()
 		var more bool
 		message, more = s.appendReport(message[:0], echo, sent, first)
@@ -134,9 +144,10 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 		if err != nil {
 			return err
 		}
-		if len(answer) != 8 {
+		if len(answer) != reportAnswer {
 			return errReport
 		}
+		s.refusing.Store(answer[8] != 0)
 		echo = binary.BigEndian.Uint64(answer)
 		if !more {
 			s.acknowledged(sent)
@@ -185,7 +196,8 @@ func (s *Server) takeReports(stream *replication.Stream) {
 			s.log.Warn("a report of another server is not taken", "member", stream.Peer(), "reason", err)
 			return
 		}
-		if stream.Send(binary.BigEndian.AppendUint64(nil, uint64(now))) != nil {
+		answer := append(binary.BigEndian.AppendUint64(nil, uint64(now)), boolByte(s.refusing.Load()))
+		if stream.Send(answer) != nil {
 			return
 		}
 	}

@@ -81,6 +81,9 @@ func (c *conn) ping(h wire.RequestHeader) {
 // costs a log entry or a zxid.
 func (c *conn) writeRequest(h wire.RequestHeader, body []byte) error {
 	code := state.CheckBody(h.Op, body)
+	if c.s.refusing.Load() {
+		code = wire.SystemError
+	}
 	if h.Op == wire.OpMulti && code == wire.OK && c.tooManyOps(body, wire.IsMultiWrite) {
 		code = wire.MarshallingError
 	}

@@ -51,6 +51,10 @@ type Options struct {
 	// BootstrapMajority: see replication.Cluster.
 	BootstrapMajority bool
 
+	// Space returns the free and the total bytes of the disk that holds a directory; nil means
+	// what the system says.
+	Space func(dir string) (free, total uint64, err error)
+
 	// Now is the wall clock that log entries are stamped with; nil means time.Now.
 	Now func() time.Time
 }
@@ -89,6 +93,8 @@ type Server struct {
 	ackedNs       atomic.Int64 // until when the leader knows what was heard here
 	muted         atomic.Bool  // a connection has something to send and must not
 	frozen        atomic.Bool  // see Freeze
+	diskShort     atomic.Bool  // less than the reserve is free here, see reserve.go
+	refusing      atomic.Bool  // the leader takes no writes for lack of room
 	cutOff        atomic.Bool  // no leader for too long: clients are not served
 	quarantined   atomic.Bool  // nor with data that are known to be wrong
 	signs         []sign       // owned by report
@@ -204,6 +210,7 @@ func (s *Server) startUp(ctx context.Context) (Info, error) {
 		s.goLoop(func() { s.report(s.lifetime) })
 	}
 	s.zxid.Store(s.machineZxid())
+	s.goLoop(func() { s.watchDisk(s.lifetime) })
 	s.goLoop(func() { s.expiry.run(s.lifetime) })
 	s.goLoop(func() { s.reap(s.lifetime) })
 	s.goLoop(func() { s.logQuotas(s.lifetime) })

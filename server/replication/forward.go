@@ -88,6 +88,9 @@ func (n *Node) followLeader(ctx context.Context, l leadership) error {
 		return err
 	}
 	gen := n.queue.setRoute(routeLeader)
+	if gen == anyGeneration {
+		return ErrStale
+	}
 	defer n.queue.unroute(gen)
 	go func() { // ends with the stream
 		n.sendTo(ctx, s, gen)

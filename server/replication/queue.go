@@ -176,9 +176,14 @@ func (q *queue) giveBack(buf []byte) {
 	q.spare = buf[:0]
 }
 
-// setRoute begins a new generation, and drops what waits.
+// setRoute begins a new generation, and drops what waits. While this server leads no route to
+// another leader is taken, and 0 returned: that one led before.
 func (q *queue) setRoute(r route) uint64 {
 	q.mu.Lock()
+	if r == routeLeader && q.route == routeLog {
+		q.mu.Unlock()
+		return anyGeneration
+	}
 	q.gen++
 	gen := q.gen
 	q.route = r

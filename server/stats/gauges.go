@@ -34,7 +34,7 @@ type Gauges struct {
 	// Leader only.
 	Learners                 func() int64 // followers and observers
 	SyncedFollowers          func() int64
-	SyncedNonVotingFollowers func() int64
+	SyncedNonVotingFollowers func() int64 // nil: there is no such role, and the gauge says 0
 	SyncedObservers          func() int64
 	PendingSyncs             func() int64
 	LeaderUptimeMs           func() int64
@@ -96,7 +96,11 @@ func (s *Server) SetGauges(g Gauges) {
 func (s *Server) setLeaderGauges(g Gauges, when func(cond func() bool, name, help string, f func() int64)) {
 	when(g.Leads, "learners", "followers and observers", g.Learners)
 	when(g.Leads, "synced_followers", "followers that are up to date", g.SyncedFollowers)
-	when(g.Leads, "synced_non_voting_followers", "followers without a vote that are up to date", g.SyncedNonVotingFollowers)
+	nonVoting := g.SyncedNonVotingFollowers
+	if nonVoting == nil {
+		nonVoting = func() int64 { return 0 }
+	}
+	when(g.Leads, "synced_non_voting_followers", "followers without a vote that are up to date", nonVoting)
 	when(g.Leads, "synced_observers", "observers that are up to date", g.SyncedObservers)
 	when(g.Leads, "pending_syncs", "syncs under way", g.PendingSyncs)
 	when(g.Leads, "leader_uptime", "ms since this server leads", g.LeaderUptimeMs)

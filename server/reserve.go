@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+)
+
+// Before a disk is full, writes are refused while reads and sessions live on, and service comes
+// back by itself. A disk that is really full would end the process: what cannot be written must
+// not be acknowledged, and a log that could not be written is not to be trusted.
+//
+// What is refused is what clients write into the tree. Opening, closing and expiring sessions,
+// sync and the cluster's own entries take little, and go on: the reserve is for them.
+//
+// In a cluster the leader decides, since all entries pass it: it tells the others with the answers
+// to their reports. A leader whose own disk is short of room hands over first, if there is
+// another one that has room.
+const (
+	reserveLook = time.Second
+	// maxReserve bytes are kept free, or a twentieth of a small disk.
+	maxReserve = 256 << 20
+	// handOverPause is between two attempts to hand over because of the disk.
+	handOverPause = 10 * time.Second
+)
+
+// watchDisk runs until ctx ends.
+func (s *Server) watchDisk(ctx context.Context) {
+	space := s.opts.Space
+	if space == nil {
+		if s.opts.Memory {
+			return
+		}
+		space = vfs.Space
+	}
+	var handedOver time.Time
+	t := time.NewTicker(reserveLook)
+	defer t.Stop()
+	for {
+		short := s.diskIsShort(space)
+		if short != s.diskShort.Swap(short) {
+			if short {
+				s.log.Error("the disk is nearly full: writes are refused until there is room again", "dataDir", s.cfg.DataDir, "dataLogDir", s.cfg.DataLogDir)
+			} else {
+				s.log.Info("there is room on the disk again")
+			}
+		}
+		if !s.clustered {
+			s.refusing.Store(short)
+		} else if s.node.Leads() {
+			s.refusing.Store(short)
+			if short && time.Since(handedOver) > handOverPause {
+				handedOver = time.Now()
+				s.handOver()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// diskIsShort says whether less than the reserve is free where the data or the log lies. To be
+// enough again, it must be a quarter more.
+func (s *Server) diskIsShort(space func(string) (uint64, uint64, error)) bool {
+	for _, dir := range []string{s.cfg.DataDir, s.cfg.DataLogDir} {
+		free, total, err := space(filepath.Clean(dir))
+		if err != nil {
+			continue // nothing is known
+		}
+		reserve := min(maxReserve, total/20)
+		if s.diskShort.Load() {
+			reserve += reserve / 4
+		}
+		if free < reserve {
+			return true
+		}
+	}
+	return false
+}

@@ -19,7 +19,7 @@ import (
 // to their reports. A leader whose own disk is short of room hands over first, if there is
 // another one that has room.
 const (
-	reserveLook = time.Second
+	reserveLook = 250 * time.Millisecond
 	// maxReserve bytes are kept free, or a twentieth of a small disk.
 	maxReserve = 256 << 20
 	// handOverPause is between two attempts to hand over because of the disk.

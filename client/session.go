@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -108,6 +109,23 @@ func (c *Client) Session() *Session {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
 	return c.k.session
+}
+
+// AwaitSession returns the present session if it is surely alive, or waits for one that is. It
+// fails when ctx ends, and when there will be no further session.
+func (c *Client) AwaitSession(ctx context.Context) (*Session, error) {
+	if s := c.Session(); s.Err() == nil {
+		return s, nil
+	}
+	for range c.Events(ctx) {
+		if s := c.Session(); s.Err() == nil {
+			return s, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, contextError(ctx)
+	}
+	return nil, c.Session().Err()
 }
 
 // SessionID is Session().ID().

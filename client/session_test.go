@@ -439,3 +439,28 @@ func TestReplyThatSaysExpired(t *testing.T) {
 		require.Equal(t, int64(0x78), c.SessionID())
 	})
 }
+
+func TestAwaitSessionWaitsForOneThatIsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, server(nil))
+		c := f.client(WithTimeout(10 * time.Second))
+		first, err := c.AwaitSession(t.Context())
+		require.NoError(t, err)
+		require.Same(t, c.Session(), first)
+		f.setRefuse(errors.New("unreachable"))
+		f.cut()
+		<-first.Done()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = c.AwaitSession(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.AfterFunc(time.Minute, func() { f.setRefuse(nil) })
+		second, err := c.AwaitSession(t.Context())
+		require.NoError(t, err)
+		require.NotSame(t, first, second)
+		require.True(t, second.Valid())
+		closeClient(t, c)
+		_, err = c.AwaitSession(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/zkdtest"
+)
+
+func TestExample(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := run(ctx, zkdtest.Start(t).Addr()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,288 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// PartitionState says where a Partitioner stands.
+type PartitionState int
+
+// The states of a Partitioner.
+const (
+	// PartitionAllocating: the members are about to divide the items; we have none.
+	PartitionAllocating PartitionState = iota
+
+	// PartitionAcquired: the items are ours, until the next state.
+	PartitionAcquired
+
+	// PartitionRelease: the members have changed. What works on the items must stop now: when the
+	// loop goes on, they are given back.
+	PartitionRelease
+
+	// PartitionFailed: the items were lost, with the session for example. Others may have them
+	// already.
+	PartitionFailed
+)
+
+// String returns the name of the state.
+func (s PartitionState) String() string {
+	names := [...]string{"Allocating", "Acquired", "Release", "Failed"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("PartitionState(%d)", int(s))
+	}
+	return names[s]
+}
+
+// A Partition is what a Partitioner has at some time.
+type Partition struct {
+	State PartitionState
+	Items []string // Acquired and Release: ours
+	Lease Lease    // Acquired and Release: on all of them; nil if there is none for us
+}
+
+// A Partitioner divides a set of items among its members: every item belongs to exactly one of
+// them, as long as there are any. It is kazoo's SetPartitioner, and shares its path.
+//
+// When members come or go, all give back what they have, wait until nothing has changed for a
+// while, and take the items that fall to them by rank: of the sorted items the i-th, the i+n-th
+// and so on for the i-th of n members. Each item has a lock besides, so that nobody begins before
+// the one before has stopped.
+type Partitioner struct {
+	c     *client.Client
+	path  string
+	id    string
+	items []string
+	quiet time.Duration
+}
+
+// NewPartitioner makes a member with that id, which must be unique. All members must have the
+// same items, whose names can stand in a path. quiet is how long the members must not have changed
+// before they divide; 30 s in kazoo, and a second is enough where members start together.
+func NewPartitioner(c *client.Client, path, id string, items []string, quiet time.Duration) *Partitioner {
+	items = slices.Clone(items)
+	slices.Sort(items)
+	return &Partitioner{c: c, path: path, id: id, items: slices.Compact(items), quiet: quiet}
+}
+
+// Run is a member as long as the loop runs, and yields every state. The body may work on the items
+// while it looks for the end of the Lease, but the next state is only found when it returns:
+//
+//	for p, err := range partitioner.Run(ctx) {
+//		switch p.State {
+//		case recipes.PartitionAcquired:
+//			start(p.Lease, p.Items)
+//		case recipes.PartitionRelease, recipes.PartitionFailed:
+//			stopAndWait()
+//		}
+//	}
+//
+// The loop ends with an error when ctx ends or something cannot be done; the items are given back
+// before that is yielded, and so they are when the loop is left.
+func (p *Partitioner) Run(ctx context.Context) iter.Seq2[Partition, error] {
+	return func(yield func(Partition, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		g := JoinGroup(p.c, join(p.path, "party"), p.id, nil, GroupShallowParty)
+		defer func() { _ = g.Leave(context.WithoutCancel(ctx)) }()
+		if err := g.Await(ctx); err != nil {
+			yield(Partition{State: PartitionFailed}, err)
+			return
+		}
+		f := p.follow(ctx, g)
+		defer func() { cancel(); <-f.done }()
+		for {
+			if !yield(Partition{State: PartitionAllocating}, nil) {
+				return
+			}
+			again, err := p.round(ctx, f, yield)
+			if err != nil {
+				yield(Partition{State: PartitionFailed}, err)
+			}
+			if err != nil || !again {
+				return
+			}
+		}
+	}
+}
+
+// A following is the list of members, as a channel.
+type following struct {
+	g       *Group
+	changed chan struct{} // capacity 1: the members are others than before
+	done    chan struct{}
+	err     error // set before done is closed
+}
+
+func (p *Partitioner) follow(ctx context.Context, g *Group) *following {
+	f := &following{g: g, changed: make(chan struct{}, 1), done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		var last []string
+		for _, err := range g.Changes(ctx) {
+			if err != nil {
+				f.err = err
+				return
+			}
+			if now := f.paths(); !slices.Equal(now, last) {
+				last = now
+				select {
+				case f.changed <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return f
+}
+
+func (f *following) paths() []string {
+	var out []string
+	for _, m := range f.g.Members() {
+		out = append(out, m.Path)
+	}
+	return out
+}
+
+// settle waits until the members have not changed for a while.
+func (f *following) settle(ctx context.Context, quiet time.Duration) error {
+	t := time.NewTimer(quiet)
+	defer t.Stop()
+	for {
+		select {
+		case <-f.changed:
+			t.Reset(quiet)
+		case <-t.C:
+			return nil
+		case <-f.done:
+			return f.err
+		case <-ctx.Done():
+			return ended(ctx)
+		}
+	}
+}
+
+// round divides once; again is false when the loop has been left.
+func (p *Partitioner) round(ctx context.Context, f *following, yield func(Partition, error) bool) (again bool, err error) {
+	if err := f.settle(ctx, p.quiet); err != nil {
+		return false, fmt.Errorf("partition %s: %w", p.path, err)
+	}
+	items, err := p.share(ctx, f.g)
+	if err != nil || items == nil {
+		return err == nil, err
+	}
+	lease, err := p.acquire(ctx, f, items)
+	switch {
+	case errors.Is(err, errAgain):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	have := Partition{State: PartitionAcquired, Items: items, Lease: lease}
+	var lost <-chan struct{}
+	if lease != nil {
+		lost = lease.Done()
+		defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
+	}
+	if !yield(have, nil) {
+		return false, nil
+	}
+	select {
+	case <-lost:
+		return yield(Partition{State: PartitionFailed, Items: items, Lease: lease}, nil), nil
+	case <-f.changed:
+		have.State = PartitionRelease
+		return yield(have, nil), nil
+	case <-f.done:
+		err = f.err
+	case <-ctx.Done():
+		err = ended(ctx)
+	}
+	have.State = PartitionRelease
+	if !yield(have, nil) {
+		return false, nil
+	}
+	return false, fmt.Errorf("partition %s: %w", p.path, err)
+}
+
+// share returns the items that fall to us, not nil; nil if we are no member just now. It asks the
+// server and not the copy of the list, which may lag behind.
+func (p *Partitioner) share(ctx context.Context, g *Group) ([]string, error) {
+	names, _, err := p.c.Children(ctx, join(p.path, "party"), client.Fresh())
+	if err != nil && !errors.Is(err, client.ErrNoNode) {
+		return nil, err
+	}
+	// kazoo ranks by the id and not by the node's name, which begins with a UUID.
+	var members []Member
+	for _, name := range names {
+		if m, ok := g.member(join(join(p.path, "party"), name), Entry[[]byte]{}); ok {
+			members = append(members, m)
+		}
+	}
+	slices.SortFunc(members, func(a, b Member) int {
+		return compareText(a.ID, b.ID, a.Path, b.Path)
+	})
+	rank := slices.IndexFunc(members, func(m Member) bool { return m.Path == g.node.Path() })
+	if rank < 0 {
+		return nil, pause(ctx, 10*time.Millisecond) // our node is being made again
+	}
+	items := []string{}
+	for i := rank; i < len(p.items); i += len(members) {
+		items = append(items, p.items[i])
+	}
+	return items, nil
+}
+
+func compareText(a, b, c, d string) int {
+	switch {
+	case a != b && a < b, a == b && c < d:
+		return -1
+	case a == b && c == d:
+		return 0
+	}
+	return 1
+}
+
+// acquire takes the locks of the items; errAgain if the members change meanwhile.
+func (p *Partitioner) acquire(ctx context.Context, f *following, items []string) (Lease, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	moved := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-f.changed:
+			close(moved)
+			cancel(errAgain)
+		case <-f.done:
+			cancel(f.err)
+		case <-ctx.Done():
+		}
+	}()
+	var locks []Locker
+	for _, item := range items {
+		locks = append(locks, NewMutex(p.c, join(join(p.path, "locks"), item), WithFormat(Kazoo), WithData([]byte(p.id))))
+	}
+	lease, err := NewMultiLock(locks...).Lock(ctx)
+	cancel(nil)
+	<-watched
+	select {
+	case <-moved:
+		if lease != nil {
+			_ = lease.Release(context.WithoutCancel(ctx))
+		}
+		return nil, errAgain
+	default:
+	}
+	return lease, err
+}

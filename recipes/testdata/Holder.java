@@ -1,0 +1,114 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.retry.RetryOneTime;
+
+/** Holds locks of Curator as it is told on standard input; see holder.py for the words. */
+public class Holder {
+    interface Lock {
+        boolean acquire(long ms) throws Exception;
+
+        void release() throws Exception;
+    }
+
+    static Lock of(InterProcessLock l) {
+        return new Lock() {
+            public boolean acquire(long ms) throws Exception {
+                return l.acquire(ms, TimeUnit.MILLISECONDS);
+            }
+
+            public void release() throws Exception {
+                l.release();
+            }
+        };
+    }
+
+    static Lock make(CuratorFramework c, String kind, String path) {
+        switch (kind) {
+            case "mutex":
+                return of(new InterProcessMutex(c, path));
+            case "read":
+                return of(new InterProcessReadWriteLock(c, path).readLock());
+            case "write":
+                return of(new InterProcessReadWriteLock(c, path).writeLock());
+            case "semaphore":
+                InterProcessSemaphoreV2 s = new InterProcessSemaphoreV2(c, path, 1);
+                return new Lock() {
+                    Lease lease;
+
+                    public boolean acquire(long ms) throws Exception {
+                        lease = s.acquire(ms, TimeUnit.MILLISECONDS);
+                        return lease != null;
+                    }
+
+                    public void release() {
+                        s.returnLease(lease);
+                    }
+                };
+            case "latch":
+                return new Lock() {
+                    LeaderLatch latch;
+
+                    public boolean acquire(long ms) throws Exception {
+                        latch = new LeaderLatch(c, path, "curator");
+                        latch.start();
+                        if (latch.await(ms, TimeUnit.MILLISECONDS)) {
+                            return true;
+                        }
+                        latch.close();
+                        return false;
+                    }
+
+                    public void release() throws Exception {
+                        latch.close();
+                    }
+                };
+            default:
+                throw new IllegalArgumentException(kind);
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        CuratorFramework c = CuratorFrameworkFactory.newClient(args[0], 10000, 10000, new RetryOneTime(200));
+        c.start();
+        c.blockUntilConnected();
+        Lock lock = make(c, args[1], args[2]);
+        System.out.println("ready");
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = in.readLine()) != null; ) {
+            String[] words = line.split(" ");
+            String answer = "ok";
+            switch (words[0]) {
+                case "acquire":
+                    if (!lock.acquire(Long.parseLong(words[1]))) {
+                        answer = "timeout";
+                    }
+                    break;
+                case "release":
+                    lock.release();
+                    break;
+                case "work":
+                    for (int i = 0; i < Integer.parseInt(words[1]); i++) {
+                        if (!lock.acquire(60000)) {
+                            throw new IllegalStateException("no lock within a minute");
+                        }
+                        int n = Integer.parseInt(new String(c.getData().forPath("/counter")));
+                        c.setData().forPath("/counter", Integer.toString(n + 1).getBytes());
+                        lock.release();
+                    }
+                    break;
+            }
+            System.out.println(answer);
+        }
+        c.close();
+    }
+}

@@ -146,7 +146,7 @@ func (s *Server) countWatchers() {
 func (c *conn) sendEvent(frame []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead {
+	if c.dead || c.view != nil { // what it reads does not change
 		return
 	}
 	if int64(len(c.out.queued)+len(frame)) > c.s.cfg.MaxConnQueueBytes {
@@ -177,6 +177,8 @@ func (s *Server) completeWrite(cmd *state.Command, r *state.Result) {
 	switch r.Outcome {
 	case state.Applied, state.Failed:
 		c.complete(cmd, r)
+	case state.Gap:
+		c.repeatFrom(cmd)
 	case state.Moved, state.NoSession:
 		// Closed without a reply: the client asks the next server and learns the truth there.
 		c.abortEpoch(cmd.Epoch)

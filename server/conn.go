@@ -42,10 +42,11 @@ type conn struct {
 	number uint64 // names the connection within this boot; never 0
 	remote netip.AddrPort
 
-	in          inbox        // reader
-	secure      bool         // reader: TLS, or about to be; written under mu, for those who look
-	established bool         // reader: the handshake is over
-	sasl        saslExchange // reader
+	in          inbox          // reader
+	secure      bool           // reader: TLS, or about to be; written under mu, for those who look
+	established bool           // reader: the handshake is over
+	sasl        saslExchange   // reader
+	view        *state.Machine // what a read-only session reads, nil: the node's machine; written under mu, by the reader
 
 	ids      atomic.Pointer[[]wire.ID] // identities; the slice is never changed, only replaced
 	lastSeen atomic.Int64              // when complete frames were last read, Server.nowNs
@@ -65,6 +66,7 @@ type conn struct {
 	lastZxid     int64
 	writes       uint64        // number of the last write of this epoch
 	syncs        uint64        // tag of the last sync
+	repeated     uint64        // the last write that was missing in the log and proposed again
 	gen          uint64        // of the node's proposals, to which this connection was brought
 	handshake    []byte        // its create or attach, while that is under way
 	watchesAdded int           // at least the number of its watches, see addWatch
@@ -73,6 +75,7 @@ type conn struct {
 	answered     bool          // the log has answered the create or attach of this connection …
 	outcome      state.Outcome // … with this
 	readOnlyAck  bool          // the connect request carried the readOnly flag
+	readOnly     bool          // a session of read-only mode; the reader may look without mu
 	finishing    bool          // the server stops: no further request is served
 	dead         bool
 	cutReason    string // why the server cut the connection, for the log

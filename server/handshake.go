@@ -33,7 +33,8 @@ func (c *conn) connect(body []byte) error {
 	if err := d.Err(); err != nil {
 		return fmt.Errorf("connect request: %w", err)
 	}
-	if !c.s.serving() {
+	readOnly := c.s.readOnly()
+	if !readOnly && !c.s.serving() {
 		c.s.stats.ClosedNotServing.Add(1)
 		return errNotServing
 	}
@@ -41,6 +42,9 @@ func (c *conn) connect(body []byte) error {
 	if !c.s.throttle.take(c.s.nowNs()) {
 		c.s.stats.ConnectionsRejected.Add(1)
 		return errThrottled
+	}
+	if readOnly {
+		return c.connectReadOnly(&req)
 	}
 	if err := c.s.catchUp(req.LastZxidSeen); err != nil {
 		return err
@@ -156,7 +160,10 @@ func (c *conn) proposeHandshake(cmd *state.Command) (state.Outcome, error) {
 	gen, encoded := c.encode(cmd)
 	c.handshake = encoded
 	c.mu.Unlock()
-	err := c.propose(cmd, gen, encoded)
+	err := errNotServing
+	if !c.s.cutOff.Load() { // else checkGrace may not have seen that this connection waits
+		err = c.propose(cmd, gen, encoded)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() { c.handshake = nil }()

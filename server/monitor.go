@@ -55,6 +55,9 @@ func (s *Server) look(f func(m *state.Machine) int64) int64 {
 	if n == nil {
 		return 0
 	}
+	if m := s.ro.view.Load(); m != nil { // it does not change
+		return f(m)
+	}
 	n.RLock()
 	defer n.RUnlock()
 	return f(n.Machine())

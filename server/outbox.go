@@ -98,7 +98,7 @@ func (c *conn) hushed() bool {
 	if c.s.frozen.Load() {
 		return true
 	}
-	if c.session == 0 || c.s.mayAnswer() || c.out.off < len(c.out.buf) {
+	if c.session == 0 || c.readOnly || c.s.mayAnswer() || c.out.off < len(c.out.buf) {
 		return false
 	}
 	c.s.muted.Store(true)

@@ -116,6 +116,16 @@ func (p *pendingQueue) answered(cmd *state.Command) *pendingRequest {
 	return nil
 }
 
+// firstWrite is the number of the oldest write that is not applied, 0 if there is none.
+func (p *pendingQueue) firstWrite() uint64 {
+	for i := p.head; i < len(p.q); i++ {
+		if r := &p.q[i]; r.kind == pendingWrite && !r.done {
+			return r.number
+		}
+	}
+	return 0
+}
+
 // push appends to the pending queue. Called with mu held, by the reader.
 func (c *conn) push(p pendingRequest) {
 	c.s.pendingBytes.Add(int64(p.size))

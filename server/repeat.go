@@ -55,6 +55,22 @@ func (c *conn) repeat(gen uint64) {
 	}
 }
 
+// repeatFrom proposes again after the machine has refused a write because one before it is
+// missing: once for each that is missing, for all that come behind it are refused, too.
+func (c *conn) repeatFrom(cmd *state.Command) {
+	c.mu.Lock()
+	missing := c.pending.firstWrite()
+	again := c.epoch == cmd.Epoch && missing != 0 && missing != c.repeated
+	if again {
+		c.repeated = missing
+	}
+	gen := c.gen
+	c.mu.Unlock()
+	if again {
+		c.repeat(gen)
+	}
+}
+
 // encode keeps a command for repetition, where there can be one, and names the generation to
 // propose it in. Called with mu held.
 func (c *conn) encode(cmd *state.Command) (gen uint64, encoded []byte) {

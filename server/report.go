@@ -56,6 +56,7 @@ func (s *Server) acknowledged(sentNs int64) {
 		s.flushers.addAll(s.wakeAll())
 	}
 	if s.cutOff.Swap(false) {
+		s.leaveReadOnly()
 		s.log.Info("clients are served again")
 	}
 }
@@ -87,6 +88,7 @@ func (s *Server) report(ctx context.Context) {
 			s.log.Debug("no report to the leader", "reason", err)
 		}
 		s.checkGrace()
+		s.sweepReadOnly()
 		pause(ctx, min(quarter, 20*time.Millisecond))
 	}
 }
@@ -101,7 +103,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // checkGrace closes the connections of clients when there has been no leader for too long:
-// elsewhere they may find one.
+// elsewhere they may find one. Where that is enabled the server is read-only from then on.
 func (s *Server) checkGrace() {
 	grace := s.expiry.tickNs * int64(s.cfg.SyncLimit)
 	if s.nowNs()-s.ackedNs.Load() <= grace || s.cutOff.Swap(true) {
@@ -110,9 +112,14 @@ func (s *Server) checkGrace() {
 	conns := s.connections()
 	s.log.Warn("no leader for longer than syncLimit: clients are sent away", "connections", len(conns))
 	for _, c := range conns {
-		if c.sessionID() != 0 {
-			c.abort()
+		c.mu.Lock()
+		if c.session != 0 || c.handshake != nil { // not those that ask a four-letter word
+			c.abortLocked()
 		}
+		c.mu.Unlock()
+	}
+	if s.cfg.ReadOnlyMode {
+		s.enterReadOnly(nil)
 	}
 }
 

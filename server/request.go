@@ -29,6 +29,9 @@ func (c *conn) request(body []byte) error {
 		c.ping(h)
 		return nil
 	}
+	if c.readOnly {
+		return c.readOnlyRequest(h, &d)
+	}
 	if isRead(h.Op) {
 		return c.readRequest(h, d.Rest())
 	}
@@ -180,7 +183,7 @@ func (c *conn) readRequest(h wire.RequestHeader, body []byte) error {
 		})
 		return nil
 	}
-	c.serveLocked(c.s.node.Machine(), h.Op, h.Xid, body, *c.ids.Load(), c.lastSeen.Load())
+	c.serveLocked(c.machine(), h.Op, h.Xid, body, *c.ids.Load(), c.lastSeen.Load())
 	return nil
 }
 

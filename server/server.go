@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"runtime"
 	"sync"
@@ -99,6 +100,7 @@ type Server struct {
 	quarantined   atomic.Bool  // nor with data that are known to be wrong
 	signs         []sign       // owned by report
 	barriers      barriers
+	ro            readOnlyMode
 	digests       digestLog
 	overQuota     chan string // paths of quotas that were exceeded
 
@@ -147,6 +149,7 @@ func New(o Options) (*Server, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.ro.init()
 	s.startup, s.giveUp = context.WithCancel(context.Background())
 	s.lifetime, s.stop = context.WithCancel(context.Background())
 	s.traceMask.Store(fourletter.DefaultTraceMask)
@@ -163,6 +166,7 @@ func New(o Options) (*Server, error) {
 	s.words = s.newWords()
 	s.expiry = newExpiry(s)
 	s.clustered = o.Config.Cluster.Ensemble
+	s.ackedNs.Store(math.MinInt64 / 2) // never
 	return s, nil
 }
 
@@ -202,7 +206,10 @@ func (s *Server) startUp(ctx context.Context) (Info, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.startup, cancel)()
-	if err := node.WaitReady(ctx); err != nil {
+	endReadOnly := s.readOnlyUntilReady()
+	err = node.WaitReady(ctx)
+	endReadOnly()
+	if err != nil {
 		return Info{}, fmt.Errorf("wait for a leader: %w", err)
 	}
 	s.expiry.restart(s.nowNs())

@@ -65,10 +65,13 @@ type wordSource struct{ s *Server }
 var _ fourletter.Source = wordSource{}
 
 // Serving says whether clients are served.
-func (w wordSource) Serving() bool { return w.s.serving() }
+func (w wordSource) Serving() bool { return w.s.serving() || w.s.readOnly() }
 
 // mode is the role in ZooKeeper's words.
 func (s *Server) mode() string {
+	if s.readOnly() {
+		return fourletter.ModeReadOnly
+	}
 	if n := s.currentNode(); n != nil {
 		return n.Mode()
 	}
@@ -77,10 +80,10 @@ func (s *Server) mode() string {
 
 // Status is the state of this server.
 func (w wordSource) Status() fourletter.Status {
-	mode := w.s.mode()
+	mode, readOnly := w.s.mode(), w.s.readOnly()
 	master, _ := w.s.leader()
 	return fourletter.Status{
-		Mode: mode, PeerState: w.s.peerState(mode), MasterID: master,
+		Mode: mode, ReadOnly: readOnly, PeerState: w.s.peerState(mode), MasterID: master,
 		Zxid:        w.s.zxid.Load(),
 		Nodes:       w.s.look(func(m *state.Machine) int64 { return int64(m.Tree().NodeCount()) }),
 		Connections: int64(w.s.connectionCount()),

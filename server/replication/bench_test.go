@@ -33,8 +33,8 @@ func (b *benchObserver) BatchReleased() {}
 
 // Routed implements Observer.
 func (b *benchObserver) Routed(uint64) {}
-func (b *benchObserver) Restored()      {}
-func (b *benchObserver) Quarantined()   {}
+func (b *benchObserver) Restored()     {}
+func (b *benchObserver) Quarantined()  {}
 
 // BenchmarkPropose: setData of 100 bytes through queue, log, disk and machine, with so many
 // outstanding.

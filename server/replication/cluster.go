@@ -15,13 +15,13 @@ import (
 	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
-// Timeouts of raft among several servers. raft itself notices a silent leader after 500 to 1,500
-// ms; failover.go does after silenceLimit, and at once when its process dies. The timeouts are
-// long because a disk that stands still for some hundred milliseconds keeps a follower from
-// answering, and a leader that then steps down helps nobody.
+// Timeouts of raft among several servers. raft itself notices a silent leader after one to two
+// seconds; failover.go does after silenceLimit, and at once when its process dies. The timeouts
+// are long because a machine or a disk that stands still for some hundred milliseconds keeps
+// followers from answering, and a leader that then steps down helps nobody.
 const (
-	electionTimeout = 500 * time.Millisecond
-	leaseTimeout    = 500 * time.Millisecond
+	electionTimeout = 700 * time.Millisecond
+	leaseTimeout    = 700 * time.Millisecond
 	// commitTimeout is how long a follower waits for what raft did not send at once.
 	commitTimeout = 50 * time.Millisecond
 )

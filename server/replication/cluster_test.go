@@ -377,6 +377,34 @@ func TestLeadershipIsHandedOver(t *testing.T) {
 	c.same()
 }
 
+func TestThereIsALeaderHoweverOftenItIsHandedOver(t *testing.T) {
+	c := newTrio(t, 3)
+	c.start(1, 2, 3)
+	c.sessions()
+	for range 200 { // what begins in one leadership often ends in the next
+		_ = c.leader().node.StepDown(testContext(t))
+	}
+	for _, v := range c.members {
+		v.write()
+		v.settled()
+	}
+	c.same()
+}
+
+func TestWhoLeadsTakesNoRouteToALeaderBefore(t *testing.T) {
+	q := newQueue(&Node{o: Options{Observer: noObserver{}}})
+	before := q.setRoute(routeLeader)
+	require.NotZero(t, before)
+	gen := q.setRoute(routeLog)
+	require.Zero(t, q.setRoute(routeLeader), "a stream that was opened late")
+	q.unroute(before)
+	r, now := q.current()
+	require.Equal(t, routeLog, r)
+	require.Equal(t, gen, now)
+	q.unroute(gen)
+	require.NotZero(t, q.setRoute(routeLeader))
+}
+
 func TestWipedServerTakesItsOldPlaceAsALearnerFirst(t *testing.T) {
 	c := newTrio(t, 3)
 	c.start(1, 2, 3)

@@ -10,8 +10,9 @@ import (
 	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
-// stagger is what a voter waits for those before it to be elected, when a leader has died.
-const stagger = 30 * time.Millisecond
+// stagger is what a voter waits for those before it to be elected, when a leader has died. On a
+// machine that is very busy 30 ms were not enough: the votes were split.
+const stagger = 75 * time.Millisecond
 
 // peerDown is called when the process of a member is gone. If it led, a new leader is elected
 // at once instead of after a timeout.
@@ -79,23 +80,23 @@ func (n *Node) awaitTurn(ctx context.Context, d peer.Down, self raft.ServerID) b
 }
 
 // A leader that hangs, or whose cable is cut, is noticed by its silence. One follower alone may
-// have itself to blame; when a majority of the voters, this one among them, has not heard of the
+// have itself to blame; when a majority of the voters, this one among them, has not heard of a
 // leader for silenceLimit, it can do nothing any more, and the next one stands for election
-// without waiting for raft's timeouts, which are random and up to three times as long.
+// without waiting for raft's timeouts, which are random and long. So it is, too, when a cluster
+// starts.
+//
+// Silence is counted only as long as this process runs: in a machine that stood still nobody
+// could have been heard.
 const (
-	silenceLimit = 350 * time.Millisecond
+	// silenceLimit bears one lost heartbeat: raft sends one every 100 to 200 ms.
+	silenceLimit = 450 * time.Millisecond
 	silenceLook  = 50 * time.Millisecond
 	// hearsayLimit is less: the others have not heard the same last heartbeat.
-	hearsayLimit = 250 * time.Millisecond
+	hearsayLimit = 300 * time.Millisecond
 )
 
 // silence is for how long this server has not heard of a leader.
-func (n *Node) silence() time.Duration {
-	if !n.up.Load() || n.raft().State() == raft.Leader {
-		return 0
-	}
-	return time.Since(n.raft().LastContact())
-}
+func (n *Node) silence() time.Duration { return time.Duration(n.silent.Load()) }
 
 // listen runs until stop.
 func (n *Node) listen(stop <-chan struct{}) {
@@ -103,24 +104,43 @@ func (n *Node) listen(stop <-chan struct{}) {
 	defer cancel()
 	t := time.NewTicker(silenceLook)
 	defer t.Stop()
+	last := time.Now()
+	var contact time.Time
 	for {
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			return
 		}
-		l := n.leadership()
-		self := n.stores.id.serverID()
-		d := peer.Down{ID: l.leader}
-		if l.leader == "" || l.leader == self || n.silence() < silenceLimit || !n.mayStand(d, self) {
-			continue
+		now := time.Now()
+		if heard := n.raft().LastContact(); n.raft().State() == raft.Leader || heard.After(contact) {
+			contact = heard
+			n.silent.Store(0)
+		} else {
+			n.silent.Add(int64(min(now.Sub(last), 2*silenceLook)))
 		}
-		if !n.othersMissToo(ctx, d.ID) || !n.awaitTurn(ctx, d, self) || n.silence() < silenceLimit || !n.mayStand(d, self) {
-			continue
+		last = now
+		if n.silence() >= silenceLimit {
+			n.considerStanding(ctx)
+			last = time.Now()
 		}
-		n.o.Logger.Info("a majority hears nothing of the leader: standing for election", "leader", d.ID)
-		n.stand()
 	}
+}
+
+// considerStanding stands for election if this server may, it is its turn, and a majority hears
+// nothing either.
+func (n *Node) considerStanding(ctx context.Context) {
+	self := n.stores.id.serverID()
+	d := peer.Down{ID: n.leadership().leader}
+	if d.ID == self || !n.mayStand(d, self) || !n.othersMissToo(ctx, d.ID) || !n.awaitTurn(ctx, d, self) {
+		return
+	}
+	if heard := n.raft().LastContact(); time.Since(heard) < silenceLimit || !n.mayStand(d, self) {
+		return
+	}
+	n.o.Logger.Info("a majority hears of no leader: standing for election", "silent", d.ID)
+	n.stand()
+	n.silent.Store(0) // give the election its time
 }
 
 // othersMissToo asks the other voters whether they have not heard of the leader either.

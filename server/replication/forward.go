@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-
 	"github.com/zkd-project/zkd/server/replication/peer"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -244,4 +243,3 @@ func (n *Node) Leader() string {
 	_, id := n.raft().LeaderWithID()
 	return string(id)
 }
-

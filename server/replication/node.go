@@ -29,8 +29,8 @@ const (
 type Node struct {
 	o          Options
 	stores     *stores
-	solo       *soloTransport  // of a server without peers
-	peers      *peer.Transport // of one that has some; nil without
+	solo       *soloTransport         // of a server without peers
+	peers      *peer.Transport        // of one that has some; nil without
 	engine     atomic.Pointer[engine] // raft; see the method
 	fsm        *fsm
 	queue      *queue
@@ -40,6 +40,8 @@ type Node struct {
 	up         atomic.Bool // raft runs
 	loops      sync.WaitGroup
 	halt       chan struct{} // closed by Close: ends watchLeader and follow
+
+	silent atomic.Int64 // ns for which no leader was heard of, see failover.go
 
 	leaderMu  sync.Mutex
 	leaderNow leadership // guarded by leaderMu

@@ -175,8 +175,8 @@ func TestADivergentTailIsReplacedByASnapshotAndARestart(t *testing.T) {
 
 			// Its log is as good as that of the others: it can lead.
 			for c.leader() != stale {
-				l := c.leader()
-				_ = l.node.StepDown(testContext(t))
+				id := stale.node.stores.id.serverID()
+				_ = c.leader().node.raft().LeadershipTransferToServer(id, raft.ServerAddress(id)).Error()
 			}
 			stale.write()
 			stale.settled()

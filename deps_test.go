@@ -79,6 +79,16 @@ func TestArrowsPointDown(t *testing.T) {
 		"internal/tlsconf":  {"config"},
 		"client":            {"wire"},
 		"recipes":           {"wire", "client"},
+		"jepsen/history":    {},
+		"jepsen/check":      {"jepsen/history"},
+		"jepsen/wire":       {"wire"},
+		"jepsen/workload":   {"wire", "jepsen/check", "jepsen/history", "jepsen/wire"},
+		"jepsen/netem":      {},
+		"jepsen/disk":       {},
+		"jepsen/cluster":    {"jepsen/netem"},
+		"jepsen/nemesis":    {"jepsen/cluster", "jepsen/netem"},
+		"jepsen/mutants":    {},
+		"jepsen/report":     {},
 	}
 	for name, p := range packages(t) {
 		list, ok := allowed[strings.TrimPrefix(name, module)]
@@ -102,6 +112,21 @@ func TestOnlyReplicationKnowsRaft(t *testing.T) {
 		}
 		for _, i := range p.Imports {
 			require.False(t, strings.HasPrefix(i, "github.com/hashicorp/raft"), "%s imports %s", name, i)
+		}
+	}
+}
+
+// The tests of consistency judge the server from outside: they share no code with it but the
+// encoding of the protocol, and nobody who imports the server gets what they need.
+func TestNobodyImportsJepsen(t *testing.T) {
+	for name, p := range packages(t) {
+		jepsen := name == module+"jepsen" || strings.HasPrefix(name, module+"jepsen/")
+		for _, i := range p.Imports {
+			if jepsen {
+				require.False(t, strings.HasPrefix(i, module+"server") || i == module+"client", "%s must not import %s", name, i)
+				continue
+			}
+			require.False(t, strings.HasPrefix(i, module+"jepsen"), "%s must not import %s", name, i)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (b *bystander) calm() {
 
 // TestAbuseGarbage sends what is no ZooKeeper frame at all: closed at once.
 func TestAbuseGarbage(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		random := rand.New(rand.NewPCG(1, 2))
 		garbage := map[string][]byte{
@@ -104,7 +104,7 @@ func TestAbuseGarbage(t *testing.T) {
 // TestAbuseLengths announces large frames and sends nothing of them: memory follows what
 // has come, not what was announced.
 func TestAbuseLengths(t *testing.T) {
-	want := settings{zkdOnly: "ZooKeeper sets aside what a length announces"}
+	want := settings{byRequest: true, zkdOnly: "ZooKeeper sets aside what a length announces"}
 	forEachServer(t, want, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		before := s.rss()
@@ -132,7 +132,7 @@ func TestAbuseLengths(t *testing.T) {
 // a handshake is over.
 func TestAbuseSilence(t *testing.T) {
 	t.Parallel()
-	forEachServer(t, settings{parallel: true}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{parallel: true, byRequest: true}, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		silent, half := dialRaw(t, s.addr), dialRaw(t, s.addr)
 		_ = half.sendBytes(body{}.i32(45))
@@ -204,7 +204,7 @@ func awaitHangUp(t *testing.T, conns map[string]net.Conn) {
 // TestAbuseFlood opens more connections from one address than are allowed.
 func TestAbuseFlood(t *testing.T) {
 	const limit = 20
-	want := settings{config: map[string]string{"maxClientCnxns": fmt.Sprint(limit)}}
+	want := settings{byRequest: true, config: map[string]string{"maxClientCnxns": fmt.Sprint(limit)}}
 	forEachServer(t, want, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		refused := 0
@@ -244,7 +244,7 @@ func tryOpen(t *testing.T, addr string) (*rawConn, error) {
 
 // TestAbuseManySessions holds a thousand sessions open and breaks them all at once.
 func TestAbuseManySessions(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		for range 1000 {
 			c := openSession(t, s.addr, 2000)
@@ -263,7 +263,7 @@ func TestAbuseManySessions(t *testing.T) {
 // TestAbusePipelining sends requests without end and without reading; when it reads at
 // last, every reply that it gets is in order.
 func TestAbusePipelining(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		before := s.rss()
 		c := openSession(t, s.addr, 60000)
@@ -297,8 +297,9 @@ func TestAbusePipelining(t *testing.T) {
 // TestAbuseUnreadEvents watches everything and reads nothing while others write.
 func TestAbuseUnreadEvents(t *testing.T) {
 	want := settings{
-		zkdOnly: "ZooKeeper keeps every event in memory, until it has none left",
-		config:  map[string]string{"zkd.maxTotalBufferBytes": fmt.Sprint(64 << 20)},
+		byRequest: true,
+		zkdOnly:   "ZooKeeper keeps every event in memory, until it has none left",
+		config:    map[string]string{"zkd.maxTotalBufferBytes": fmt.Sprint(64 << 20)},
 	}
 	forEachServer(t, want, func(t *testing.T, s *server) {
 		b := standBy(t, s)
@@ -337,7 +338,7 @@ func TestAbuseUnreadEvents(t *testing.T) {
 
 // TestAbuseLargeDirectory lists a directory whose names fill more than a frame.
 func TestAbuseLargeDirectory(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		c := openSession(t, s.addr, 60000)
 		c.must(opCreate, createBody("/large", nil, 0))
@@ -363,7 +364,7 @@ func TestAbuseLargeDirectory(t *testing.T) {
 
 // TestAbuseMutatedFrames sends requests with bytes changed, cut and put in, by seed.
 func TestAbuseMutatedFrames(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
@@ -430,7 +431,7 @@ func mutate(random *rand.Rand, p body) body {
 // TestAbuseHalfOpen leaves connections without closing them, as a client does whose cable
 // is cut: their sessions end in time, and so do the connections.
 func TestAbuseHalfOpen(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		p := startProxy(t, s.addr)
 		var conns []*rawConn
 		for range 100 {

@@ -20,8 +20,8 @@ func TestBetter(t *testing.T) {
 		misbehave func(t *testing.T, s *server) string // what went wrong; empty: nothing
 		zkdOnly   string                               // why ZooKeeper is not asked
 	}{
-		{name: "create-ttl-without-a-ttl-mode", misbehave: createTTLWithoutMode},
-		{name: "bare-check", misbehave: bareCheck},
+		{name: "create-ttl-without-a-ttl-mode", want: settings{alone: restartsIt}, misbehave: createTTLWithoutMode},
+		{name: "bare-check", want: settings{alone: restartsIt}, misbehave: bareCheck},
 		{name: "wrong-password-cuts-nobody", misbehave: wrongPasswordCuts},
 		{name: "password-is-a-secret", misbehave: computablePassword},
 		{name: "create-session-as-a-request", misbehave: createSessionAsRequest},
@@ -35,7 +35,7 @@ func TestBetter(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			want := row.want
-			want.zkdOnly = row.zkdOnly
+			want.zkdOnly, want.byRequest = row.zkdOnly, true
 			forEachServer(t, want, func(t *testing.T, s *server) {
 				wrong := row.misbehave(t, s)
 				switch {
@@ -50,6 +50,8 @@ func TestBetter(t *testing.T) {
 		})
 	}
 }
+
+const restartsIt = "ends the one server, to see that it starts again"
 
 // survives says whether the server still serves, and again after a restart.
 func survives(t *testing.T, s *server) string {

@@ -172,6 +172,70 @@ var byDesign = []difference{
 	},
 }
 
+// reconfigByDesign are the differences in the answers to reconfig.
+var reconfigByDesign = func() []difference {
+	const config = `  stat{cz0 mz=version pz0 times=0,ok v-1 cv0 av-1 owner=0 len=138 kids=0}`
+	list := []difference{
+		{
+			"ensemble-reconfig", "joining", `  zxid=+1 err=0`, 0,
+			[]string{`  zxid=+1 err=-8`},
+			"255 as the number of a server is taken by TTL nodes (extendedTypesEnabled); ZooKeeper lets it in, and such a server could not start",
+		},
+		{
+			"ensemble-reconfig", "joining", `  zxid=+1 err=0`, 2,
+			[]string{`  zxid=+1 err=-8`},
+			"two members cannot have the same addresses; ZooKeeper compares no loopback addresses",
+		},
+	}
+	for n, name := range []string{"joining", "leaving", "leaving"} {
+		list = append(list, difference{
+			"ensemble-reconfig", name, `  zxid=+1 err=-5`, max(n-1, 0),
+			[]string{`  zxid=+1 err=-8`},
+			"a number that is none is a bad argument, like all that is wrong in a reconfig; ZooKeeper trips over it",
+		})
+	}
+	for _, role := range []string{"leader", "follower"} {
+		list = append(list, difference{
+			"ensemble-" + role, "configuration", config, 0,
+			[]string{strings.Replace(config, "138", "146", 1)},
+			"the first leader gives the configuration its version, whether or not reconfig is enabled; ZooKeeper leaves version=0 where it is not",
+		})
+	}
+	return list
+}()
+
+// byDesignOnCluster is the table of what a member of an ensemble answers otherwise than the
+// server alone of the recording; TestEnsemble compares these answers with an ensemble's.
+var byDesignOnCluster = []difference{
+	{
+		"auth", "super", `  zxid=+0 err=0 acl=[{1 world anyone}] stat{cz0 mz0 pz0 times=0 v0 cv0 av-1 owner=0 len=0 kids=0}`, 0,
+		[]string{`  zxid=+0 err=0 acl=[{1 world anyone}] stat{cz0 mz? pz0 times=0,ok v-1 cv0 av-1 owner=0 len=146 kids=0}`},
+		"/zookeeper/config names the members",
+	},
+	{
+		"reserved", "fresh-server", `  zxid=+0 err=0 data="" stat{cz0 mz0 pz0 times=0 v0 cv0 av-1 owner=0 len=0 kids=0}`, 0,
+		[]string{`  zxid=+0 err=0 data=<146 bytes> stat{cz0 mz? pz0 times=0,ok v-1 cv0 av-1 owner=0 len=146 kids=0}`},
+		"/zookeeper/config names the members",
+	},
+	{
+		"reserved", "fresh-server", `  zxid=+0 err=0 acl=[{1 world anyone}] stat{cz0 mz0 pz0 times=0 v0 cv0 av-1 owner=0 len=0 kids=0}`, 0,
+		[]string{`  zxid=+0 err=0 acl=[{1 world anyone}] stat{cz0 mz? pz0 times=0,ok v-1 cv0 av-1 owner=0 len=146 kids=0}`},
+		"/zookeeper/config names the members",
+	},
+}
+
+// notOnCluster lists the conversations that a member of an ensemble answers by its role,
+// with the reason why they are left out there.
+var notOnCluster = map[string]string{
+	"fourletter/srvr":       byRole,
+	"fourletter/stat":       byRole,
+	"fourletter/conf":       byRole,
+	"fourletter/dump":       byRole,
+	"fourletter/mntr-state": byRole,
+}
+
+const byRole = "the answer depends on the role, which changes here: TestEnsemble compares that of a leader and of a follower"
+
 // mntrLeftOut lists metrics of ZooKeeper's mntr that zkd does not have, with the reason.
 // Nearly all of them describe a stage of ZooKeeper's own pipeline.
 var mntrLeftOut = func() map[string]string {
@@ -201,6 +265,7 @@ var mntrLeftOut = func() map[string]string {
 		{
 			"a part of the Zab protocol; zkd replicates by raft",
 			`diff_count inflight_diff_count inflight_snap_count learner_request_processor_queue_size om_commit_process_time_ms
+			N_learner_handler_qp_size N_learner_handler_qp_time_ms
 			om_proposal_process_time_ms proposal_ack_creation_latency quit_leading_due_to_disloyal_voter
 			skip_learner_request_to_next_processor_count socket_closing_time`,
 		},
@@ -216,6 +281,14 @@ var mntrLeftOut = func() map[string]string {
 			"zkd keeps no serialised replies",
 			`response_packet_cache_hits response_packet_cache_misses response_packet_get_children_cache_hits
 			response_packet_get_children_cache_misses`,
+		},
+		{
+			"ZooKeeper counts the configuration that it writes at its start as a write of a client",
+			`zookeeper_write_per_namespace`,
+		},
+		{
+			"the server keeps no account of them",
+			`leader_uptime pending_syncs`,
 		},
 		{
 			"a reply has one way to its connection and cannot be late for it",

@@ -178,7 +178,7 @@ func secureSettings(k *keys, more map[string]string) settings {
 	for key, v := range more {
 		config[key] = v
 	}
-	return settings{config: config, secure: true}
+	return settings{config: config, secure: true, byRequest: true}
 }
 
 // tlsArgs are the system properties that TlsChecks.java reads.

@@ -38,21 +38,25 @@ type difference struct {
 	why         string
 }
 
-// expectedOfZkd turns a recording of ZooKeeper into what zkd is to say.
-func expectedOfZkd(t *testing.T, group, name string, recorded []string) []string {
+// expectedOfZkd turns a recording of ZooKeeper into what this zkd is to say.
+func expectedOfZkd(t *testing.T, s *server, group, name string, recorded []string) []string {
 	t.Helper()
+	differences := slices.Concat(byDesign, reconfigByDesign)
+	if s.disturbed() {
+		differences = append(differences, byDesignOnCluster...)
+	}
 	seen := map[string]int{}
 	used := map[int]bool{}
 	var out []string
 	for _, line := range recorded {
 		n := seen[line]
 		seen[line]++
-		i := slices.IndexFunc(byDesign, func(d difference) bool {
+		i := slices.IndexFunc(differences, func(d difference) bool {
 			return d.group == group && d.name == name && d.recorded == line && d.n == n
 		})
 		if i >= 0 {
 			used[i] = true
-			out = append(out, byDesign[i].zkd...)
+			out = append(out, differences[i].zkd...)
 			continue
 		}
 		for _, e := range everywhere {
@@ -60,9 +64,9 @@ func expectedOfZkd(t *testing.T, group, name string, recorded []string) []string
 		}
 		out = append(out, line)
 	}
-	for i, d := range byDesign {
+	for i, d := range differences {
 		if d.group == group && d.name == name && !used[i] {
-			t.Errorf("differences_test.go expects the line %q (number %d) in the recording, and it is not there", d.recorded, d.n)
+			t.Errorf("bydesign_test.go expects the line %q (number %d) in the recording, and it is not there", d.recorded, d.n)
 		}
 	}
 	return out

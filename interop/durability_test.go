@@ -12,7 +12,7 @@ import (
 // and starts it on the same port and data. No acknowledged write may be missing afterwards,
 // and a session with its ephemeral goes through all of it.
 func TestKillUnderLoad(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{alone: "kills the server that the clients talk to; TestSeveralAddresses kills members"}, func(t *testing.T, s *server) {
 		rounds := 20
 		if s.kind == zookeeper {
 			rounds = 3 // that the test itself is right

@@ -1,6 +1,9 @@
 package interop
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // TestJavaAPI drives the ZooKeeper class of the Java client: every method, asynchronous
 // calls and their order, watches, sessions; through a proxy where a connection is cut.
@@ -13,7 +16,11 @@ func TestJavaAPI(t *testing.T) {
 // javaAddresses are the system properties that Check.java and Proxy.java read.
 func javaAddresses(t *testing.T, s *server) []string {
 	t.Helper()
-	return []string{"-Dinterop.server=" + s.addr, "-Dinterop.control=" + startProxies(t, s.addr), "-Dinterop.kind=" + s.kind}
+	members := 0
+	if s.cluster != nil {
+		members = clusterSize
+	}
+	return []string{"-Dinterop.server=" + s.addr, "-Dinterop.control=" + startProxies(t, s.addr), fmt.Sprintf("-Dinterop.members=%d", members)}
 }
 
 // quickReaping makes the server look for empty containers and aged TTL nodes often.

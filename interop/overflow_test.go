@@ -21,6 +21,9 @@ func TestBetterSequenceOverflow(t *testing.T) {
 	leaveOutOfShort(t)
 	for _, kind := range serversUnderTest(t) {
 		t.Run(kind, func(t *testing.T) {
+			if kind == zkdCluster {
+				t.Skip("starts from files of one server; how a cluster numbers is the same code")
+			}
 			s := newServer(t, kind, settings{})
 			nodes := []snapNode{{"/seq", 1<<31 - 3}}
 			if kind == zkd {

@@ -13,7 +13,7 @@ const maxFrame = 0xfffff
 // TestRawFrames plays frames with good, odd and malformed bodies: frame lengths, short and
 // overlong records, xids, unknown opcodes, paths.
 func TestRawFrames(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) { playTalks(t, s, "frames", frameCases) })
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) { playTalks(t, s, "frames", frameCases) })
 }
 
 // everyOp has one good request for each opcode with a record.
@@ -210,7 +210,7 @@ var oddPaths = []string{
 
 // TestRawPaths asks every operation about odd paths.
 func TestRawPaths(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) { playTalks(t, s, "paths", pathCases) })
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) { playTalks(t, s, "paths", pathCases) })
 }
 
 var pathCases = []rawCase{

@@ -2,13 +2,15 @@ package interop
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 )
 
 // TestRawHandshake plays the connect request in all its forms (protocol: connection
 // handshake, session timeouts, reconnect, close).
 func TestRawHandshake(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		playTalks(t, s, "handshake", handshakeCases)
 	})
 }
@@ -116,6 +118,8 @@ var handshakeCases = []rawCase{
 		c = k.open("")
 		c.ask(k.exists("~/e", false))
 		c.burst(k.bytes("closeSession with a body", opClose, body{}.str("unread")), k.get("/", false), k.set("~", []byte("late"), -1))
+		// What comes behind is not done. ZooKeeper may still find the time to say why not.
+		k.lines = slices.DeleteFunc(k.lines, func(line string) bool { return strings.HasSuffix(line, " err=-112") })
 		c = k.open("")
 		c.codes("nothing was written: set at version 0", k.set("~", nil, 0))
 		c.end()

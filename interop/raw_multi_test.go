@@ -118,7 +118,7 @@ var multiCases = []rawCase{
 
 // TestRawAuth plays authentication and ACLs that name identities.
 func TestRawAuth(t *testing.T) {
-	want := settings{jvm: map[string]string{
+	want := settings{byRequest: true, jvm: map[string]string{
 		// The password of super is "secret".
 		"zookeeper.DigestAuthenticationProvider.superDigest": "super:lK75jTNcA+U9vtVEw5vB51mj/w4=",
 	}}

@@ -7,7 +7,7 @@ import (
 // TestRawTree plays the operations on nodes: create in all modes, delete, setData, ACLs,
 // reads, sequence numbers, the reserved tree.
 func TestRawTree(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) { playTalks(t, s, "tree", treeCases) })
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) { playTalks(t, s, "tree", treeCases) })
 }
 
 var treeCases = []rawCase{
@@ -200,7 +200,7 @@ var treeCases = []rawCase{
 
 // TestRawReservedTree looks at a fresh server, and plays quotas with enforcement on.
 func TestRawReservedTree(t *testing.T) {
-	want := settings{config: map[string]string{"enforceQuota": "true"}}
+	want := settings{byRequest: true, config: map[string]string{"enforceQuota": "true"}}
 	forEachServer(t, want, func(t *testing.T, s *server) { playTalks(t, s, "reserved", reservedCases) })
 }
 
@@ -243,7 +243,8 @@ var reservedCases = []rawCase{
 // TestRawGoldenBytes replays the handbook conversation on a fresh server: every byte that
 // does not hold a time, a session id or a password has to be the recorded one.
 func TestRawGoldenBytes(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	want := settings{alone: "compares zxids byte by byte, and every new leader begins a new epoch"}
+	forEachServer(t, want, func(t *testing.T, s *server) {
 		c := openSession(t, s.addr, 10000)
 		k := &talk{t: t, addr: s.addr, base: "/golden-bytes"}
 		var lines []string

@@ -38,9 +38,10 @@ func clientLogin() string {
 // TestSASL drives the Java client with DIGEST-MD5.
 func TestSASL(t *testing.T) {
 	want := settings{
-		config: map[string]string{"authProvider.1": saslProvider},
-		jvm:    map[string]string{"java.security.auth.login.config": "@server.jaas@"},
-		files:  map[string]string{"server.jaas": serverLogin, "client.jaas": clientLogin()},
+		byRequest: true,
+		config:    map[string]string{"authProvider.1": saslProvider},
+		jvm:       map[string]string{"java.security.auth.login.config": "@server.jaas@"},
+		files:     map[string]string{"server.jaas": serverLogin, "client.jaas": clientLogin()},
 	}
 	forEachServer(t, want, func(t *testing.T, s *server) {
 		args := append(javaAddresses(t, s), "-Djava.security.auth.login.config="+filepath.Join(s.dir, "client.jaas"))
@@ -55,14 +56,15 @@ func TestSASL(t *testing.T) {
 // TestRawEnforcedAuth plays the servers' settings that demand an identity.
 func TestRawEnforcedAuth(t *testing.T) {
 	t.Run("digest", func(t *testing.T) {
-		want := settings{config: map[string]string{"enforce.auth.enabled": "true", "enforce.auth.schemes": "digest"}}
+		want := settings{byRequest: true, config: map[string]string{"enforce.auth.enabled": "true", "enforce.auth.schemes": "digest"}}
 		forEachServer(t, want, func(t *testing.T, s *server) { playTalks(t, s, "enforced-digest", enforcedCases) })
 	})
 	t.Run("sasl", func(t *testing.T) {
 		want := settings{
-			config: map[string]string{"authProvider.1": saslProvider, "sessionRequireClientSASLAuth": "true"},
-			jvm:    map[string]string{"java.security.auth.login.config": "@server.jaas@"},
-			files:  map[string]string{"server.jaas": serverLogin},
+			byRequest: true,
+			config:    map[string]string{"authProvider.1": saslProvider, "sessionRequireClientSASLAuth": "true"},
+			jvm:       map[string]string{"java.security.auth.login.config": "@server.jaas@"},
+			files:     map[string]string{"server.jaas": serverLogin},
 		}
 		forEachServer(t, want, func(t *testing.T, s *server) { playTalks(t, s, "enforced-sasl", enforcedCases) })
 	})

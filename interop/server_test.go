@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,15 +31,23 @@ type settings struct {
 	jvm    map[string]string
 	files  map[string]string // name to content; @name@ in a value stands for the file's path
 	secure bool              // also open a TLS port
+	// lines has the members of a cluster name their client addresses in the server lines, as
+	// reconfig wants it, instead of in clientPort.
+	lines bool
 	// zkdOnly says why Apache ZooKeeper is left out, if it is.
 	zkdOnly  string
 	parallel bool // beside other tests: for what mostly waits
+	// alone says why the suite has no meaning on a cluster, if it has none.
+	alone string
+	// byRequest leaves the cluster out unless ZKD_INTEROP_SERVERS names it, to save time.
+	byRequest bool
 }
 
 // server is one running server. Its methods are for the test's goroutine, except addr.
 type server struct {
 	t          *testing.T
-	kind       string // zookeeper or zkd
+	kind       string   // zookeeper or zkd
+	cluster    *cluster // of which this is a member; nil for a server alone
 	dir        string
 	addr       string // host:port of the plain port
 	secureAddr string // host:port of the TLS port, if any
@@ -59,7 +68,17 @@ func forEachServer(t *testing.T, want settings, body func(*testing.T, *server)) 
 			if kind == zookeeper && want.zkdOnly != "" {
 				t.Skip(want.zkdOnly)
 			}
-			body(t, startServer(t, kind, want))
+			if kind != zkdCluster {
+				body(t, startServer(t, kind, want))
+				return
+			}
+			if want.alone != "" {
+				t.Skip(want.alone)
+			}
+			if want.byRequest && os.Getenv(serversVariable) == "" {
+				t.Skip("to save time on a cluster only where " + serversVariable + " names " + zkdCluster)
+			}
+			body(t, startCluster(t, zkd, want).disturb(t))
 		})
 	}
 }
@@ -82,20 +101,32 @@ func startServer(t *testing.T, kind string, want settings) *server {
 // newServer prepares a server that is not started yet.
 func newServer(t *testing.T, kind string, want settings) *server {
 	t.Helper()
+	s := prepareServer(t, kind, want)
+	s.configure(want)
+	return s
+}
+
+// configure writes the files of a prepared server.
+func (s *server) configure(want settings) {
+	s.t.Helper()
+	cfg := s.writeConfig(want)
+	if s.kind == zookeeper {
+		s.args = s.zookeeperCommand(cfg, want)
+		return
+	}
+	bin, err := zkdBinary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.args = []string{bin, "serve", "--config", cfg}
+}
+
+// prepareServer gives a server its addresses and its directory, and sees to its end.
+func prepareServer(t *testing.T, kind string, want settings) *server {
+	t.Helper()
 	s := &server{t: t, kind: kind, dir: t.TempDir(), addr: freeAddr(t)}
 	if want.secure {
 		s.secureAddr = freeAddr(t)
-	}
-	cfg := s.writeConfig(want)
-	switch kind {
-	case zookeeper:
-		s.args = s.zookeeperCommand(cfg, want)
-	case zkd:
-		bin, err := zkdBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.args = []string{bin, "serve", "--config", cfg}
 	}
 	t.Cleanup(func() {
 		if s.running() {
@@ -127,6 +158,10 @@ func (s *server) writeConfig(want settings) string {
 	if want.secure {
 		_, c["secureClientPort"], _ = net.SplitHostPort(s.secureAddr)
 		c["secureClientPortAddress"] = host
+	}
+	if want.lines {
+		delete(c, "clientPort")
+		delete(c, "clientPortAddress")
 	}
 	maps.Copy(c, want.config)
 	if s.kind == zkd {
@@ -196,15 +231,24 @@ log4j.appender.OUT.layout.ConversionPattern=%d{ISO8601} %-5p [%t] %c{1} %m%n
 func (s *server) start() {
 	s.t.Helper()
 	s.launch()
-	s.awaitServing()
+	if err := s.awaitServing(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // launch runs the process and does not wait for it to serve.
 func (s *server) launch() {
 	s.t.Helper()
+	if err := s.tryLaunch(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// tryLaunch is launch for goroutines that may not end the test.
+func (s *server) tryLaunch() error {
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		s.t.Fatal(err)
+		return err
 	}
 	defer log.Close()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
@@ -212,32 +256,52 @@ func (s *server) launch() {
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	dieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
-		s.t.Fatalf("start %s: %v", s.kind, err)
+		return fmt.Errorf("start %s: %w", s.kind, err)
 	}
 	s.exited = make(chan struct{})
 	go func(cmd *exec.Cmd, exited chan struct{}) {
 		_ = cmd.Wait() // how it ended is in cmd.ProcessState
 		close(exited)
 	}(s.cmd, s.exited)
+	return nil
 }
 
 // awaitServing waits until srvr names a mode.
-func (s *server) awaitServing() {
-	s.t.Helper()
+func (s *server) awaitServing() error {
 	deadline := time.Now().Add(60 * time.Second)
-	for {
-		// ZooKeeper may never answer a connection that came while it was starting.
-		if out, err := fourLetter(s.addr, "srvr", 300*time.Millisecond); err == nil && strings.Contains(out, "Mode: ") {
-			return
-		}
+	for s.mode() == "" {
 		if !s.running() {
-			s.t.Fatalf("%s ended at its start (%v):\n%s", s.kind, s.cmd.ProcessState, s.logTail(60))
+			return fmt.Errorf("%s ended at its start (%v):\n%s", s.kind, s.cmd.ProcessState, s.logTail(60))
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%s serves nobody after a minute:\n%s", s.kind, s.logTail(60))
+			return fmt.Errorf("%s serves nobody after a minute:\n%s", s.kind, s.logTail(60))
 		}
 		time.Sleep(5 * time.Millisecond) // between two looks at the condition
 	}
+	return nil
+}
+
+// mode is the role that srvr names: standalone, leader or follower; empty while the server
+// does not serve. ZooKeeper may never answer a connection that came while it was starting.
+func (s *server) mode() string {
+	out, err := fourLetter(s.addr, "srvr", 300*time.Millisecond)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(out) {
+		if mode, ok := strings.CutPrefix(line, "Mode: "); ok {
+			return strings.TrimSpace(mode)
+		}
+	}
+	return ""
+}
+
+// namesMode says whether an answer to srvr names a mode that the server can have.
+func (s *server) namesMode(srvr string) bool {
+	if s.cluster != nil {
+		return strings.Contains(srvr, "Mode: leader\n") || strings.Contains(srvr, "Mode: follower\n")
+	}
+	return strings.Contains(srvr, "Mode: standalone\n")
 }
 
 func (s *server) running() bool {
@@ -329,6 +393,9 @@ func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 200 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(17000))
+		if _, taken := handedOut.LoadOrStore(addr, true); taken {
+			continue
+		}
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			continue
@@ -339,6 +406,9 @@ func freeAddr(t *testing.T) string {
 	t.Fatal("no free port between 15000 and 32000")
 	return ""
 }
+
+// handedOut keeps freeAddr from giving an address to two servers that start later.
+var handedOut sync.Map
 
 // waitFor polls cond until it holds; what it waits for is part of the failure.
 func waitFor(t *testing.T, limit time.Duration, what string, cond func() bool) {

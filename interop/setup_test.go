@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,9 +13,13 @@ import (
 
 // The servers under test, by the name of their subtest.
 const (
-	zookeeper = "zookeeper"
-	zkd       = "zkd"
+	zookeeper  = "zookeeper"
+	zkd        = "zkd"
+	zkdCluster = "zkd-cluster" // three processes of zkd, whose leader is killed now and then
 )
+
+// serversVariable is the environment variable that chooses among them.
+const serversVariable = "ZKD_INTEROP_SERVERS"
 
 // scratch holds what is built once for all tests: the server binary, Java classes and C
 // programs. TestMain removes it.
@@ -35,14 +40,15 @@ func TestMain(m *testing.M) {
 // serversUnderTest lists the names from ZKD_INTEROP_SERVERS.
 func serversUnderTest(t *testing.T) []string {
 	t.Helper()
-	v := os.Getenv("ZKD_INTEROP_SERVERS")
+	all := []string{zookeeper, zkd, zkdCluster}
+	v := os.Getenv(serversVariable)
 	if v == "" {
-		return []string{zookeeper, zkd}
+		return all
 	}
 	names := strings.Split(v, ",")
 	for _, n := range names {
-		if n != zookeeper && n != zkd {
-			t.Fatalf("ZKD_INTEROP_SERVERS=%s: %q is no server; write zookeeper, zkd or both with a comma", v, n)
+		if !slices.Contains(all, n) {
+			t.Fatalf("%s=%s: %q is no server; write one or more of %s with commas", serversVariable, v, n, strings.Join(all, ", "))
 		}
 	}
 	return names

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"io"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 )
@@ -53,7 +52,7 @@ func wordsInsideTLS(t *testing.T, s *server, k *keys) {
 		t.Fatal(err)
 	}
 	out, err := io.ReadAll(c)
-	if !strings.Contains(string(out), "Mode: standalone") {
+	if !s.namesMode(string(out)) {
 		t.Errorf("srvr over TLS: %q, %v", out, err)
 	}
 }

@@ -126,70 +126,115 @@ const cliMark = "printwatches is on"
 // TestZkCli compares the transcript of a zkCli session with the recorded one of ZooKeeper.
 // Both run on a fresh server, so that even the zxids have to be equal.
 func TestZkCli(t *testing.T) {
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
-		cmd := javaProgram(t, "org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", s.addr)
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
+		cli := startCli(t, javaProgram(t, "org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", s.addr))
+		lines := playCli(cli)
+		if s.cluster != nil {
+			want := expectedOfZkd(t, s, "zkcli", "session", readSections(t, "testdata/raw/zkcli.txt")["session"])
+			diffLines(t, withoutCluster(want), withoutCluster(lines))
+			return
 		}
-		// One pipe for both, so that the order of what is printed to either is kept.
-		r, w := io.Pipe()
-		cmd.Stdout, cmd.Stderr = w, w
-		cmd.Env = append(cmd.Environ(), "TZ=UTC")
-		dieWithParent(cmd)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		limit := time.AfterFunc(programLimit, func() { _ = cmd.Process.Kill() })
-		defer limit.Stop()
-		go func() {
-			_ = cmd.Wait()
-			_ = w.Close()
-		}()
-		lines := playCli(t, in, bufio.NewScanner(r))
 		compareRecording(t, s, "zkcli", "session", lines)
 	})
 }
 
-// playCli sends the steps and returns the masked transcript.
-func playCli(t *testing.T, in io.Writer, out *bufio.Scanner) []string {
+// withoutCluster takes from a transcript what is otherwise on a cluster: the zxids, since
+// every new leader begins an epoch, and the names of the members.
+func withoutCluster(lines []string) []string {
+	var out []string
+	config := false
+	for _, line := range lines {
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			config = strings.HasPrefix(command, "config")
+		} else if config {
+			continue
+		}
+		if key, _, ok := strings.Cut(line, "Zxid = "); ok {
+			line = key + "Zxid = ?"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// cli is a running zkCli.
+type cli struct {
+	t   *testing.T
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+// startCli starts zkCli and waits for its greeting.
+func startCli(t *testing.T, cmd *exec.Cmd) *cli {
 	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One pipe for both, so that the order of what is printed to either is kept.
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	cmd.Env = append(cmd.Environ(), "TZ=UTC")
+	dieWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.AfterFunc(programLimit, func() { _ = cmd.Process.Kill() })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+		_ = w.Close()
+	}()
+	t.Cleanup(func() {
+		_, _ = io.WriteString(in, "quit\n")
+		_ = in.Close()
+		_, _ = io.Copy(io.Discard, r)
+		<-ended
+		limit.Stop()
+	})
+	c := &cli{t: t, in: in, out: bufio.NewScanner(r)}
+	c.do("", "")
+	return c
+}
+
+// do sends a command and returns the masked lines that it prints, and those up to the text
+// to await if there is one.
+func (c *cli) do(command, await string) []string {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, command+"\nprintwatches\n"); err != nil {
+		c.t.Fatalf("zkCli takes no more: %v", err)
+	}
 	var lines []string
-	send := func(command string) {
-		if _, err := io.WriteString(in, command+"\nprintwatches\n"); err != nil {
-			t.Fatalf("zkCli takes no more: %v", err)
+	marked, seen := false, await == ""
+	for !(marked && seen) {
+		if !c.out.Scan() {
+			c.t.Fatalf("zkCli ended in its answer to %s:\n%s", command, strings.Join(lines, "\n"))
+		}
+		line := strings.TrimRight(c.out.Text(), " ")
+		if line == cliMark {
+			marked = true
+			continue
+		}
+		seen = seen || strings.Contains(line, await)
+		if line != "" && line != "WATCHER::" && line != "Not connected" { // the last: printwatches after close
+			lines = append(lines, "  "+maskCli(line))
 		}
 	}
-	collect := func(await string) {
-		marked, seen := false, await == ""
-		for !(marked && seen) {
-			if !out.Scan() {
-				t.Fatalf("zkCli ended:\n%s", strings.Join(lines, "\n"))
-			}
-			line := strings.TrimRight(out.Text(), " ")
-			if line == cliMark {
-				marked = true
-				continue
-			}
-			seen = seen || strings.Contains(line, await)
-			if line != "" && line != "WATCHER::" && line != "Not connected" { // the last: printwatches after close
-				lines = append(lines, "  "+maskCli(line))
-			}
-		}
-	}
-	send("")
-	collect("")
-	lines = nil // the greeting
+	return lines
+}
+
+// playCli sends the steps and returns the masked transcript.
+func playCli(c *cli) []string {
+	c.t.Helper()
+	var lines []string
 	for _, step := range cliSteps {
-		lines = append(lines, "$ "+step.command)
-		before := len(lines)
-		send(step.command)
-		collect(step.await)
+		answer := c.do(step.command, step.await)
 		if step.await != "" || step.command == "whoami" {
-			slices.Sort(lines[before:]) // events by another thread, identities from a set
+			slices.Sort(answer) // events by another thread, identities from a set
 		}
+		lines = append(append(lines, "$ "+step.command), answer...)
 	}
-	_, _ = io.WriteString(in, "quit\n")
 	return lines
 }
 
@@ -218,7 +263,7 @@ func maskCli(line string) string {
 // TestZkCliScript runs Debian's zkCli.sh as an administrator would.
 func TestZkCliScript(t *testing.T) {
 	const script = "/usr/share/zookeeper/bin/zkCli.sh"
-	forEachServer(t, settings{}, func(t *testing.T, s *server) {
+	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		needFiles(t, "zookeeper", script)
 		for _, args := range [][]string{{"create", "/script", "x"}, {"ls", "/"}} {
 			cmd := exec.Command(script, append([]string{"-server", s.addr}, args...)...)

@@ -33,6 +33,7 @@ type expiry struct {
 	known   map[int64]*living // guarded by mu
 	led     bool              // guarded by mu: this server has led at the last look
 	sinceNs int64             // guarded by mu: since when this server leads
+	gone    map[int64]int64    // guarded by mu: sessions whose connection here has ended, and when it was heard last; the leader is not told yet
 	holders map[uint64]*holder // guarded by mu: the servers that report, by the nonce of their process
 }
 
@@ -62,7 +63,7 @@ func newExpiry(s *Server) *expiry {
 	tick := int64(s.cfg.TickTimeMs) * int64(time.Millisecond)
 	return &expiry{
 		s: s, tickNs: tick, tracker: session.NewTracker(tick), known: map[int64]*living{},
-		holders: map[uint64]*holder{},
+		holders: map[uint64]*holder{}, gone: map[int64]int64{},
 	}
 }
 
@@ -78,6 +79,51 @@ func (e *expiry) touchNew(id int64, epoch uint32, timeoutMs int32, boot uint64, 
 	l := &living{timeoutNs: int64(timeoutMs) * int64(time.Millisecond), epoch: epoch, boot: boot, seenNs: now}
 	e.known[id] = l
 	e.tracker.Touch(id, now, l.timeoutNs)
+}
+
+// parted notes when a connection that has ended was heard last: what came since the last look
+// counts as well.
+func (e *expiry) parted(id, seenNs int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l := e.known[id]
+	if l == nil || seenNs <= l.seenNs {
+		return
+	}
+	l.seenNs = seenNs
+	e.tracker.Touch(id, seenNs, l.timeoutNs)
+	if e.s.clustered && !e.led {
+		e.gone[id] = seenNs
+	}
+}
+
+// appendGone appends to a report the sessions whose connection has ended, and to told what told
+// wants to know when the leader has acknowledged it.
+func (e *expiry) appendGone(b []byte, now int64, told []farewell) ([]byte, []farewell) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, seen := range e.gone {
+		if len(b) >= reportHead+reportEntries*reportEntry/2 {
+			break // the next report has the rest
+		}
+		b = appendSign(b, id, now-seen)
+		told = append(told, farewell{id, seen})
+	}
+	return b, told
+}
+
+// A farewell is the last sign of life on a connection.
+type farewell struct{ session, seenNs int64 }
+
+// acknowledged forgets what the leader knows now.
+func (e *expiry) acknowledged(told []farewell) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, f := range told {
+		if e.gone[f.session] == f.seenNs {
+			delete(e.gone, f.session)
+		}
+	}
 }
 
 // closed forgets a session.
@@ -147,6 +193,7 @@ func (e *expiry) leads(now int64) bool {
 	if begins {
 		e.sinceNs = now
 		clear(e.holders)
+		clear(e.gone) // everybody gets the full timeout
 	}
 	e.mu.Unlock()
 	if begins {

@@ -79,6 +79,9 @@ func (s *Server) forget(c *conn) {
 	c.pending = pendingQueue{}
 	session := c.session
 	c.mu.Unlock()
+	if session != 0 {
+		s.expiry.parted(session, c.lastSeen.Load())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byNumber, c.number)

@@ -140,10 +140,12 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	defer late.Stop()
 	var echo uint64
 	var message []byte
+	var told []farewell
 	for first := true; !s.node.Leads() && s.node.Leader() != ""; first = false {
 		sent := s.nowNs()
 		var more bool
-		message, more = s.appendReport(message[:0], echo, sent, first)
+		message, told = s.beginReport(message[:0], told[:0], echo, sent)
+		message, more = s.appendReport(message, sent, first)
 		if err := stream.Send(message); err != nil {
 			return err
 		}
@@ -156,6 +158,7 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 		}
 		s.refusing.Store(answer[8] != 0)
 		echo = binary.BigEndian.Uint64(answer)
+		s.expiry.acknowledged(told)
 		if !more {
 			s.acknowledged(sent)
 			pause(ctx, quarter)
@@ -165,11 +168,19 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	return nil
 }
 
-// appendReport makes a report of what was heard since the last one, or with all of all
-// sessions that are held here. more: not everything found room.
-func (s *Server) appendReport(b []byte, echo uint64, now int64, all bool) (_ []byte, more bool) {
+// beginReport begins a report, with what the connections that have ended had left to say.
+func (s *Server) beginReport(b []byte, told []farewell, echo uint64, now int64) ([]byte, []farewell) {
 	b = binary.BigEndian.AppendUint64(b, s.boot)
 	b = binary.BigEndian.AppendUint64(b, echo)
+	return s.expiry.appendGone(b, now, told)
+}
+
+// appendReport adds what was heard since the last report, or with all of all sessions that are
+// held here. more: not everything found room.
+//
+// Order: beginReport comes before. A connection that ends in between is in both; one that had
+// ended before was noted as gone first (Server.forget).
+func (s *Server) appendReport(b []byte, now int64, all bool) (_ []byte, more bool) {
 	s.signs = s.boundSessions(s.signs[:0])
 	defer clear(s.signs)
 	for _, g := range s.signs {
@@ -184,11 +195,16 @@ func (s *Server) appendReport(b []byte, echo uint64, now int64, all bool) (_ []b
 			return b, true
 		}
 		g.c.reported.Store(seen)
-		age := min(max(now-seen, 0)/int64(time.Millisecond), math.MaxUint32)
-		b = binary.BigEndian.AppendUint64(b, uint64(g.session))
-		b = binary.BigEndian.AppendUint32(b, uint32(age))
+		b = appendSign(b, g.session, now-seen)
 	}
 	return b, false
+}
+
+// appendSign appends an entry of a report.
+func appendSign(b []byte, session, agoNs int64) []byte {
+	age := min(max(agoNs, 0)/int64(time.Millisecond), math.MaxUint32)
+	b = binary.BigEndian.AppendUint64(b, uint64(session))
+	return binary.BigEndian.AppendUint32(b, uint32(age))
 }
 
 // takeReports serves the reports of another server while this one leads.

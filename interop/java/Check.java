@@ -1,3 +1,4 @@
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -124,6 +125,17 @@ final class Check {
             }
             Thread.sleep(10);
         }
+    }
+
+    /** Expects /zookeeper/config to name every member of the ensemble, and to be empty for a server alone. */
+    static void members(byte[] config) throws Exception {
+        int lines = 0;
+        for (String line : new String(config, StandardCharsets.UTF_8).split("\n")) {
+            lines += line.startsWith("server.") ? 1 : 0;
+        }
+        int members = Integer.getInteger("interop.members");
+        equal(members, lines, "members in the configuration");
+        that(members > 0 || config.length == 0, "a server alone has no configuration");
     }
 
     /** The server's own address. */

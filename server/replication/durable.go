@@ -40,9 +40,8 @@ type durability struct {
 
 	mu      sync.Mutex
 	batches []written // guarded by mu: not synced yet, oldest first
-	durable uint64    // guarded by mu: what run has synced
-	risen   sync.Cond
-	over    bool // guarded by mu: run has ended
+	risen   sync.Cond // more is durable
+	over    bool      // guarded by mu: run has ended
 }
 
 // written is a batch of entries up to an index.
@@ -88,6 +87,18 @@ func (d *durability) append(entries []*raft.Log) error {
 	return nil
 }
 
+// cut is told that the log ends before an index now: what was written there is gone.
+func (d *durability) cut(lo uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.batches) > 0 && d.batches[len(d.batches)-1].index >= lo {
+		d.batches = d.batches[:len(d.batches)-1]
+	}
+	if d.written.Load() >= lo {
+		d.written.Store(lo - 1)
+	}
+}
+
 // run syncs until the node is closed or has failed.
 func (d *durability) run() {
 	defer close(d.done)
@@ -122,7 +133,6 @@ func (d *durability) sync() error {
 		return err
 	}
 	d.mu.Lock()
-	d.durable = index
 	entries, i := 0, 0
 	for ; i < len(d.batches) && d.batches[i].index <= index; i++ {
 		entries += d.batches[i].entries
@@ -144,7 +154,7 @@ func (d *durability) wait(index uint64) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.durable < index && d.log.Durable() < index {
+	for d.log.Durable() < index {
 		if d.over {
 			return false
 		}

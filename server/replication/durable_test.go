@@ -191,7 +191,7 @@ func TestWhatWasWrittenAsLeaderIsSyncedBeforeASuccessorHearsOfIt(t *testing.T) {
 		header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(id)}
 		to := leader.node.stores.id.serverID()
 		answered <- played.AppendEntries(to, raft.ServerAddress(to), &raft.AppendEntriesRequest{
-			RPCHeader: header, Term: entry.Term + 1, Leader: []byte(id),
+			RPCHeader: header, Term: entry.Term + 1,
 			PrevLogEntry: before.Index, PrevLogTerm: before.Term, Entries: []*raft.Log{&entry},
 		}, &response)
 	}()

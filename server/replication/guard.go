@@ -100,6 +100,9 @@ func (g *guardedLog) DeleteRange(lo, hi uint64) error {
 	if err := g.logStore.DeleteRange(lo, hi); err != nil {
 		return g.n.storeFailed(err)
 	}
+	if hi >= last {
+		g.n.durability.cut(lo)
+	}
 	return nil
 }
 

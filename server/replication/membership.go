@@ -40,7 +40,7 @@ const (
 	caughtUpEntries = 64
 	// joinTimeout is how long a reconfig waits for a server that is to join and makes no
 	// progress, before it is given up.
-	joinTimeout = 30 * time.Second
+	joinTimeout = 10 * time.Second
 )
 
 // A tender changes the membership while this server leads.

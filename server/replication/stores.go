@@ -90,10 +90,14 @@ func openMemory(o *Options) (*stores, error) {
 	}
 	if s.isNew {
 		var err error
-		if s.id, err = newIdentity(o); err != nil {
+		if m.id.incarnation == "" || m.id.myID != o.MyID {
+			m.id, err = newIdentity(o)
+		}
+		if err != nil {
 			s.close()
 			return nil, err
 		}
+		s.id = m.id // also if it was begun before: others may have been told of it
 	}
 	s.commit = func() error {
 		m.mu.Lock()

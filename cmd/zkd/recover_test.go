@@ -98,11 +98,19 @@ func TestRecoverAfterTheLossOfAMajority(t *testing.T) {
 	require.Greater(t, after.Czxid>>32, mine.Czxid>>32+1000, "the lost servers can have used these zxids")
 
 	// All three count again: without the survivor the two others are a majority with all data.
-	e.until("all vote", func() bool { return strings.Count(e.logs[survivor-1].String(), "giving a vote to") >= 2 })
-	e.until("all votes are there", func() bool {
+	e.until("all vote", func() bool { return strings.Contains(e.word(survivor, "mntr"), "zk_synced_followers\t2\n") })
+	e.until("a write behind the last vote", func() bool {
 		_, err := c.Set("/after", nil, -1)
 		return err == nil
 	})
+	zxid := func(i int) string {
+		_, rest, _ := strings.Cut(e.word(i, "srvr"), "\nZxid: ")
+		line, _, _ := strings.Cut(rest, "\n")
+		return line
+	}
+	for i := range e.procs {
+		e.until("all have it", func() bool { return zxid(i+1) != "" && zxid(i+1) == zxid(survivor) })
+	}
 	e.kill(survivor)
 	require.NotEqual(t, survivor, e.leader())
 	e.until("the two serve", func() bool {

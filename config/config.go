@@ -143,12 +143,12 @@ type Config struct {
 	FourLetterWords []string
 
 	// ReadOnlyMode (readonlymode.enabled): a server without a leader answers reads of
-	// clients that accept it. Default false. Kept.
+	// clients that accept it. Default false.
 	ReadOnlyMode bool
 	// LocalSessionsEnabled (localSessionsEnabled): read-only mode may give out sessions that
 	// only this server knows. Default false. Kept.
 	LocalSessionsEnabled bool
-	// ReconfigEnabled (reconfigEnabled): the reconfig request is allowed. Default false. Kept.
+	// ReconfigEnabled (reconfigEnabled): the reconfig request is allowed. Default false.
 	ReconfigEnabled bool
 	// ExtendedTypesEnabled (extendedTypesEnabled): TTL nodes are allowed, and server numbers
 	// end at 254. Default true, unlike ZooKeeper.

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Cluster is who the servers are. Kept, but for ServerID and the ports of a single node.
+// Cluster is who the servers are. LeaderServes and MultiAddress are Kept: the leader takes clients,
+// and of several addresses the first is used.
 type Cluster struct {
 	// Ensemble: this server is one of several, or standaloneEnabled=false. If not, Members
 	// has at most one voter and does not make it an ensemble: HBase relies on that.

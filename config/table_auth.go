@@ -60,11 +60,6 @@ func quorumTLSKeys() []Key {
 	keys := sideKeys("ssl.quorum.", func(c *Config) *TLS { return &c.Cluster.TLS })
 	keys = append(keys, boolean("sslQuorumReloadCertFiles", "true", func(c *Config) *bool { return &c.Cluster.TLS.Reload },
 		"Changed key and trust stores are noticed at the next handshake (ZooKeeper: false)."))
-	for i := range keys {
-		if keys[i].Status == Honoured {
-			keys[i].Status = Kept
-		}
-	}
 	return keys
 }
 

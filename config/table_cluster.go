@@ -28,7 +28,10 @@ func clusterKeys() []Key {
 			"The peer port speaks TLS with the stores of ssl.quorum.*; zkd.peerTLSDir needs neither."),
 	}
 	for i := range keys {
-		keys[i].Status = Kept
+		switch keys[i].Name {
+		case "group.N", "weight.N", "leaderServes", "multiAddress.enabled":
+			keys[i].Status = Kept
+		}
 	}
 	return keys
 }

@@ -71,7 +71,7 @@ func limitKeys() []Key {
 		later("4lw.commands.whitelist", KindList, "", "srvr",
 			"Four-letter words that are answered; *: all. srvr always is, isro with readonlymode.enabled."),
 		boolean("readonlymode.enabled", "false", func(c *Config) *bool { return &c.ReadOnlyMode },
-			"A server without a leader answers reads of clients that accept it.").kept(),
+			"A server without a leader answers reads of clients that accept it."),
 		boolean("localSessionsEnabled", "false", func(c *Config) *bool { return &c.LocalSessionsEnabled },
 			"Read-only mode may give out sessions that only this server knows.").kept(),
 		boolean("extendedTypesEnabled", "true", func(c *Config) *bool { return &c.ExtendedTypesEnabled },
@@ -159,9 +159,9 @@ func zkdKeys() []Key {
 			set: setAdvertised,
 		}.required(),
 		path("zkd.peerTLSDir", "", func(c *Config) *string { return &c.Cluster.PeerTLSDir },
-			"Folder with ca.pem and node-N.pem, N the number of this server, for TLS between servers; zkd cert makes them.").kept().required(),
+			"Folder with ca.pem and node-N.pem, N the number of this server, for TLS between servers; zkd cert makes them.").required(),
 		boolean("zkd.peerInsecure", "false", func(c *Config) *bool { return &c.Cluster.PeerInsecure },
-			"The peer port may be open to the network without TLS: whoever reaches it can write anything.").kept(),
+			"The peer port may be open to the network without TLS: whoever reaches it can write anything."),
 	}
 }
 

@@ -79,6 +79,8 @@ func TestArrowsPointDown(t *testing.T) {
 		"internal/tlsconf":  {"config"},
 		"client":            {"wire"},
 		"recipes":           {"wire", "client"},
+		"internal/cert":     {"config", "internal/tlsconf", "internal/vfs"},
+		"internal/cli":      {"wire", "client", "internal/version"},
 		"jepsen/history":    {},
 		"jepsen/check":      {"jepsen/history"},
 		"jepsen/wire":       {"wire"},

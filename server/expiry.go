@@ -29,10 +29,10 @@ type expiry struct {
 	signs []sign // owned by run
 
 	mu      sync.Mutex
-	tracker *session.Tracker  // guarded by mu
-	known   map[int64]*living // guarded by mu
-	led     bool              // guarded by mu: this server has led at the last look
-	sinceNs int64             // guarded by mu: since when this server leads
+	tracker *session.Tracker   // guarded by mu
+	known   map[int64]*living  // guarded by mu
+	led     bool               // guarded by mu: this server has led at the last look
+	sinceNs int64              // guarded by mu: since when this server leads
 	gone    map[int64]int64    // guarded by mu: sessions whose connection here has ended, and when it was heard last; the leader is not told yet
 	holders map[uint64]*holder // guarded by mu: the servers that report, by the nonce of their process
 }

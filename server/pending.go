@@ -11,11 +11,11 @@ import (
 type pendingKind uint8
 
 const (
-	pendingWrite pendingKind = iota // the log: a numbered write or closeSession
-	pendingSync                     // the log: a sync mark
-	pendingRead                     // its turn: then it is served from the machine
-	pendingReply                    // its turn: the reply is known
-	pendingChange                   // a change of the membership, which began when it was applied
+	pendingWrite  pendingKind = iota // the log: a numbered write or closeSession
+	pendingSync                      // the log: a sync mark
+	pendingRead                      // its turn: then it is served from the machine
+	pendingReply                     // its turn: the reply is known
+	pendingChange                    // a change of the membership, which began when it was applied
 )
 
 // logged says whether an entry waits for the log.

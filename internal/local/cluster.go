@@ -168,8 +168,10 @@ func (c *Cluster) fatal(number int, err error) {
 
 func (c *Cluster) config(number, port int) (*config.Config, error) {
 	settings := []config.Override{
-		{Key: "clientPortAddress", Value: "127.0.0.1"}, {Key: "admin.enableServer", Value: "false"},
-		{Key: "initLimit", Value: "10"}, {Key: "syncLimit", Value: "10"},
+		{Key: "clientPortAddress", Value: "127.0.0.1"},
+		{Key: "admin.enableServer", Value: "false"},
+		{Key: "initLimit", Value: "10"},
+		{Key: "syncLimit", Value: "10"},
 	}
 	for i := range max(c.o.Nodes, number) {
 		settings = append(settings, config.Override{

@@ -53,8 +53,8 @@ func (l *nodeLife) BatchReleased() {}
 
 // Routed implements replication.Observer.
 func (l *nodeLife) Routed(uint64) {}
-func (l *nodeLife) Restored()      {}
-func (l *nodeLife) Quarantined()   {}
+func (l *nodeLife) Restored()     {}
+func (l *nodeLife) Quarantined()  {}
 
 func (l *nodeLife) open() (*replication.Node, error) {
 	n, _, err := replication.Open(replication.Options{

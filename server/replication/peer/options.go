@@ -17,7 +17,7 @@ import (
 // required. The callbacks may be called from several goroutines, also before New returns,
 // and must neither block for long nor call Close.
 type Options struct {
-	ID      raft.ServerID // of this member, myid-incarnation; at most 128 bytes
+	ID raft.ServerID // of this member, myid-incarnation; at most 128 bytes
 	// Cluster is what only members of this cluster know; at most 64 bytes. Without it the
 	// member belongs to none before Join.
 	Cluster string

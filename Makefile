@@ -22,6 +22,12 @@ race: ## the core under the race detector
 sim: ## seeded histories through three machines, crashes on a simulated disk; SEED=n replays one
 	go test ./internal/sim ./internal/sim/crash -count=1 $(if $(SEED),-seed=$(SEED),)
 
+jepsen: ## every workload and fault on real processes; TIME=2h, default 10m
+	go run ./jepsen all --time $(or $(TIME),10m)
+
+cluster: ## simulated clusters under virtual time; SEEDS=n for more
+	go test ./internal/sim/cluster -count=1 -timeout 2h -seeds=$(or $(SEEDS),100)
+
 fuzz: ## every fuzz target for FUZZTIME (default 100000x) each
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	  go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),100000x) $$p || exit 1; done; done
@@ -32,4 +38,4 @@ interop: ## real ZooKeeper clients against zkd and Apache ZooKeeper, nothing ski
 bench: ## micro-benchmarks beside the hot code
 	go test -run '^$$' -bench . -benchmem ./wire ./server/...
 
-.PHONY: help build check test race sim fuzz interop bench
+.PHONY: help build check test race sim jepsen cluster fuzz interop bench

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/zkd-project/zkd/jepsen/nemesis"
+	"github.com/zkd-project/zkd/jepsen/report"
+	"github.com/zkd-project/zkd/jepsen/workload"
+)
+
+// allCommand runs pairs of workload and nemeses until the time is over. The first runs are each
+// workload without a fault; from then on all is drawn.
+func allCommand(ctx context.Context, args []string, out io.Writer) error {
+	base := Options{}
+	f := flags(&base)
+	each := f.Duration("each", 40*time.Second, "how long one run is")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("all takes no argument %q", f.Arg(0))
+	}
+	if err := os.MkdirAll(base.Store, 0o755); err != nil {
+		return err
+	}
+	if base.Binary == "" {
+		base.Binary = filepath.Join(base.Store, fmt.Sprintf("zkd-%d", os.Getpid()))
+		defer os.Remove(base.Binary)
+		withClock := base
+		withClock.Nemeses = []string{"clock"} // so that every run can have it
+		if err := buildServer(ctx, &withClock); err != nil {
+			return err
+		}
+	}
+	possible, missing := available(&base)
+	fmt.Fprintf(out, "seed %d; faults this machine cannot have: %v\n", base.Seed, missing)
+	r := rand.New(rand.NewPCG(base.Seed, 0))
+	sum := report.New(base.Seed, missing)
+	deadline := time.Now().Add(base.Time)
+	for n := 0; ctx.Err() == nil && time.Now().Before(deadline); n++ {
+		o := base
+		o.Time = min(*each, time.Until(deadline))
+		o.Seed = r.Uint64() % 1_000_000
+		o.Nodes = []int{3, 3, 3, 5}[r.IntN(4)]
+		all := workload.All()
+		w := all[r.IntN(len(all))]
+		if n < len(all) {
+			w = all[n]
+		} else {
+			o.Nemeses = draw(r, possible)
+		}
+		o.Workload = w.Name
+		v, err := Run(ctx, o)
+		if err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			sum.Failed(o.command(), err)
+			fmt.Fprintln(out, o.command(), err)
+			continue
+		}
+		v.Print(out)
+		sum.Add(entry(v))
+	}
+	if err := sum.Write(filepath.Join(base.Store, "report.md")); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s\n", sum)
+	if sum.Bad() {
+		return errViolated
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// draw picks one to three kinds of faults.
+func draw(r *rand.Rand, possible []string) []string {
+	var names []string
+	for _, i := range r.Perm(len(possible))[:1+r.IntN(3)] {
+		names = append(names, possible[i])
+	}
+	return names
+}
+
+// available says which kinds of faults this machine can have, and why not others.
+func available(o *Options) (possible []string, missing map[string]string) {
+	missing = map[string]string{}
+	netns := o.Driver == "netns" || (o.Driver == "" && noNetns() == "")
+	for _, n := range nemesis.All() {
+		why := ""
+		switch n.Name {
+		case "loss":
+			if !netns {
+				why = "needs the driver netns: " + noNetns()
+			}
+		case "member":
+			if !netns {
+				why = "needs the driver netns: " + noNetns()
+			}
+		case "full", "power":
+			why = noDisks()
+		}
+		if why != "" {
+			missing[n.Name] = why
+			continue
+		}
+		possible = append(possible, n.Name)
+	}
+	return possible, missing
+}
+
+// entry is what the report needs of a verdict.
+func entry(v *Verdict) report.Entry {
+	e := report.Entry{
+		Name: v.Options.Workload, Took: v.Took, Counts: v.Counts, Faults: v.Faults, Digests: v.Digests,
+		Nodes: v.Options.Nodes, LongGap: v.LongGap, Commit: v.Commit, Driver: v.Options.Driver, Troubles: v.Troubles,
+	}
+	for _, r := range v.Results {
+		e.Checkers = append(e.Checkers, report.Checker{
+			Name: r.Checker, Checked: r.Checked, Violations: len(r.Violations) + r.More, Undecided: r.Undecided,
+		})
+	}
+	if !v.OK() {
+		e.Again = v.Options.command()
+	}
+	return e
+}

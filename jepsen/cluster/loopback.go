@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+
+	"github.com/zkd-project/zkd/jepsen/netem"
+)
+
+// loopback has all servers on the loopback device, and a proxy for each direction in which one of them,
+// or a client, opens connections. Every server finds the others at addresses of its own, so a
+// proxy knows who is behind it.
+type loopback struct {
+	table  *netem.Table
+	client []string // what servers bind, for clients
+	peer   []string // and for each other
+	// proxies by who dials whom; clients are host 0.
+	proxies map[[2]int]*netem.Proxy
+}
+
+// Loopback is a Driver that works on every machine.
+func Loopback(servers int) (Driver, error) {
+	l := &loopback{table: netem.NewTable(), proxies: map[[2]int]*netem.Proxy{}}
+	// All ports are held until all are known, so that they differ.
+	var held []net.Listener
+	for i := range 2 * servers {
+		// An address that no outgoing connection is given as its own while a server is down.
+		nc, err := net.Listen("tcp", fmt.Sprintf("127.0.100.%d:0", 1+i/2))
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, nc)
+		if i%2 == 0 {
+			l.client = append(l.client, nc.Addr().String())
+		} else {
+			l.peer = append(l.peer, nc.Addr().String())
+		}
+	}
+	err := l.open(servers)
+	for _, nc := range held {
+		err = errors.Join(err, nc.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *loopback) open(servers int) error {
+	for dst := 1; dst <= servers; dst++ {
+		for src := 0; src <= servers; src++ {
+			if src == dst {
+				continue
+			}
+			target := l.peer[dst-1]
+			if src == netem.Clients {
+				target = l.client[dst-1]
+			}
+			p, err := netem.NewProxy(l.table, src, dst, fmt.Sprintf("127.0.%d.%d:0", 10+src, dst), target)
+			if err != nil {
+				return err
+			}
+			p.Down()
+			l.proxies[[2]int{src, dst}] = p
+		}
+	}
+	return nil
+}
+
+func (l *loopback) Name() string { return "loopback" }
+
+func (l *loopback) Listen(server int) (client, peer string) {
+	return l.client[server-1], l.peer[server-1]
+}
+
+func (l *loopback) PeerAddr(from, to int) string { return l.proxies[[2]int{from, to}].Addr() }
+
+func (l *loopback) Command(_ int, args ...string) *exec.Cmd {
+	return exec.Command(args[0], args[1:]...)
+}
+
+func (l *loopback) Dial(ctx context.Context, server int) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", l.proxies[[2]int{netem.Clients, server}].Addr())
+}
+
+func (l *loopback) DialPeer(ctx context.Context, server int) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", l.peer[server-1])
+}
+
+func (l *loopback) Look(ctx context.Context, server int) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", l.client[server-1])
+}
+
+func (l *loopback) Table() *netem.Table { return l.table }
+
+func (l *loopback) Cut(a, b int) {
+	for _, k := range [][2]int{{a, b}, {b, a}} {
+		if p := l.proxies[k]; p != nil {
+			p.Cut()
+		}
+	}
+}
+
+func (l *loopback) Up(server int) error {
+	for k, p := range l.proxies {
+		if k[1] == server {
+			if err := p.Up(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loopback) Down(server int) {
+	for k, p := range l.proxies {
+		if k[1] == server {
+			p.Down()
+		}
+	}
+}
+
+func (l *loopback) Carried(a, b int) bool {
+	return l.proxies[[2]int{a, b}].Carried()+l.proxies[[2]int{b, a}].Carried() > 0
+}
+
+func (l *loopback) Lossy() bool { return false }
+
+func (l *loopback) Close() error {
+	for _, p := range l.proxies {
+		p.Close()
+	}
+	return nil
+}

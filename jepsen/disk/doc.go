@@ -1,0 +1,8 @@
+// Package disk has file systems that can fill up and lose power.
+//
+// Each is an ext4 file system in a file, mounted through a loop device. A power cut is the
+// shutdown that ext4 offers to tests: from then on nothing reaches the device, so what was not
+// synced is gone when the file system is mounted again; the journal is replayed as after a real
+// one. It needs root on Linux. What it does not model: a device that loses or reorders what it
+// has acknowledged, or tears a sector.
+package disk

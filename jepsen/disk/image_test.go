@@ -1,0 +1,58 @@
+package disk
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func open(t *testing.T) *Image {
+	t.Helper()
+	if why := Unavailable(); why != "" {
+		t.Skip(why)
+	}
+	i, err := New(t.TempDir())
+	if i != nil {
+		t.Cleanup(func() { require.NoError(t, i.Close()) })
+	}
+	if err != nil {
+		t.Skip(err) // a container that may not mount
+	}
+	return i
+}
+
+// Without this, the runs with power cuts would show nothing.
+func TestPowerCutLosesWhatIsNotSynced(t *testing.T) {
+	i := open(t)
+	write := func(name string, sync bool) {
+		f, err := os.Create(filepath.Join(i.Dir(), name))
+		require.NoError(t, err)
+		_, err = f.WriteString("some bytes")
+		require.NoError(t, err)
+		if sync {
+			require.NoError(t, f.Sync())
+		}
+		require.NoError(t, f.Close())
+	}
+	write("synced", true)
+	write("not", false)
+	require.NoError(t, i.PowerCut())
+	b, err := os.ReadFile(filepath.Join(i.Dir(), "synced"))
+	require.NoError(t, err)
+	require.Equal(t, "some bytes", string(b))
+	b, err = os.ReadFile(filepath.Join(i.Dir(), "not"))
+	require.True(t, errors.Is(err, os.ErrNotExist) || len(b) == 0, "it is still there: %q", b)
+}
+
+func TestFillLeavesNoRoom(t *testing.T) {
+	i := open(t)
+	require.NoError(t, i.Fill())
+	err := os.WriteFile(filepath.Join(i.Dir(), "more"), make([]byte, 1<<16), 0o600)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, i.Empty())
+	require.NoError(t, os.WriteFile(filepath.Join(i.Dir(), "more"), make([]byte, 1<<16), 0o600))
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/zkd-project/zkd/jepsen/disk"
+)
+
+// noDisks says why this machine cannot give servers file systems of their own.
+func noDisks() string { return disk.Unavailable() }
+
+// diskSet is a file system for each server.
+type diskSet []*disk.Image
+
+// openDisks makes them where a nemesis of the run needs them; nil where none does.
+func openDisks(r *run) (diskSet, error) {
+	if !slices.ContainsFunc(r.o.Nemeses, func(n string) bool { return n == "full" || n == "power" }) {
+		return nil, nil
+	}
+	if why := noDisks(); why != "" {
+		return nil, errors.New(why)
+	}
+	var d diskSet
+	for i := 1; i <= r.o.Nodes; i++ {
+		dir := filepath.Join(r.dir, fmt.Sprintf("server-%d", i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, errors.Join(err, d.close())
+		}
+		image, err := disk.New(dir)
+		if image != nil {
+			d = append(d, image)
+		}
+		if err != nil {
+			return nil, errors.Join(err, d.close())
+		}
+	}
+	return d, nil
+}
+
+// dataDir is a folder below the root of the file system, which has a lost+found.
+func (d diskSet) dataDir(server int) string { return filepath.Join(d[server-1].Dir(), "data") }
+
+// Fill implements nemesis.Disks.
+func (d diskSet) Fill(server int) error { return d[server-1].Fill() }
+
+// Empty implements nemesis.Disks.
+func (d diskSet) Empty(server int) error { return d[server-1].Empty() }
+
+// PowerCut implements nemesis.Disks.
+func (d diskSet) PowerCut(server int) error { return d[server-1].PowerCut() }
+
+func (d diskSet) healAll() error {
+	var err error
+	for _, i := range d {
+		err = errors.Join(err, i.Empty())
+	}
+	return err
+}
+
+func (d diskSet) close() error {
+	var err error
+	for _, i := range d {
+		err = errors.Join(err, i.Close())
+	}
+	return err
+}
+
+// remove deletes the files that hold them.
+func (d diskSet) remove() error {
+	var err error
+	for _, i := range d {
+		err = errors.Join(err, i.Remove())
+	}
+	return err
+}

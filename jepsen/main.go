@@ -1,0 +1,124 @@
+// Command jepsen attacks clusters of real zkd processes and judges what their clients saw.
+//
+//	go run ./jepsen run register --nemesis kill,partition --time 1m --seed 42
+//	go run ./jepsen all --time 2h        pairs of workload and nemeses until the time is over
+//	go run ./jepsen list                 what there is, and what this machine cannot do
+//	go run ./jepsen check RESULT_DIR     the checkers again, over a recorded history
+//	go run ./jepsen replay RESULT_DIR    the same plan again
+//	go run ./jepsen mutants              planted bugs, each of which must be caught
+//
+// docs/correctness.md says which promises are tested how, and what is not.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/zkd-project/zkd/jepsen/nemesis"
+	"github.com/zkd-project/zkd/jepsen/workload"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "jepsen:", err)
+		os.Exit(1)
+	}
+}
+
+// errViolated is returned when a run has found something.
+var errViolated = errors.New("a promise was broken, or could not be judged")
+
+func command(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("say what to do: run, all, list, check, replay or mutants")
+	}
+	name, args := args[0], args[1:]
+	switch name {
+	case "run":
+		return runCommand(ctx, args, out)
+	case "all":
+		return allCommand(ctx, args, out)
+	case "list":
+		return listCommand(out)
+	case "check":
+		return checkCommand(args, out)
+	case "replay":
+		return replayCommand(ctx, args, out)
+	case "mutants":
+		return mutantsCommand(ctx, args, out)
+	}
+	return fmt.Errorf("there is no command %q; there are run, all, list, check, replay and mutants", name)
+}
+
+// flags registers the flags of a run.
+func flags(o *Options) *flag.FlagSet {
+	f := flag.NewFlagSet("jepsen", flag.ContinueOnError)
+	f.Func("nemesis", "kinds of faults, separated by commas; none without it", func(s string) error {
+		o.Nemeses = strings.Split(s, ",")
+		return nil
+	})
+	f.IntVar(&o.Nodes, "nodes", 3, "servers")
+	f.DurationVar(&o.Time, "time", 30*time.Second, "how long faults and clients are at work")
+	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano())%1_000_000, "of everything that is drawn")
+	f.StringVar(&o.Driver, "driver", "", "loopback or netns; netns where the machine allows it")
+	f.StringVar(&o.Binary, "binary", "", "the server; it is built without this")
+	f.StringVar(&o.Mutant, "mutant", "", "build the server with a planted bug")
+	f.StringVar(&o.Store, "store", "jepsen/store", "folder for results")
+	f.BoolVar(&o.Race, "race", false, "build the server with the race detector")
+	return f
+}
+
+func runCommand(ctx context.Context, args []string, out io.Writer) error {
+	o := Options{}
+	f := flags(&o)
+	// The workload may come first, as one says it.
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		o.Workload, args = args[0], args[1:]
+	}
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if o.Workload == "" && f.NArg() == 1 {
+		o.Workload = f.Arg(0)
+	}
+	if o.Workload == "" {
+		return errors.New("say which workload; `go run ./jepsen list` shows them")
+	}
+	return runOnce(ctx, o, out)
+}
+
+// runOnce runs and prints the verdict.
+func runOnce(ctx context.Context, o Options, out io.Writer) error {
+	v, err := Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	v.Print(out)
+	if !v.OK() {
+		return errViolated
+	}
+	return nil
+}
+
+func listCommand(out io.Writer) error {
+	fmt.Fprintln(out, "workloads")
+	for _, w := range workload.All() {
+		fmt.Fprintf(out, "  %-14s %s\n", w.Name, w.Doc)
+	}
+	fmt.Fprintln(out, "nemeses")
+	for _, n := range nemesis.All() {
+		fmt.Fprintf(out, "  %-14s %s\n", n.Name, n.Doc)
+	}
+	return nil
+}

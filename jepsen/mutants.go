@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/jepsen/mutants"
+)
+
+// buildServer builds the server of a run, with the planted bug and the clock that it asks for.
+func buildServer(ctx context.Context, o *Options) error {
+	var changes []mutants.Change
+	if o.Mutant != "" {
+		m, err := mutants.Find(o.Mutant)
+		if err != nil {
+			return err
+		}
+		changes = append(changes, m.Changes()...)
+	}
+	if slices.Contains(o.Nemeses, "clock") {
+		changes = append(changes, mutants.Clock()...)
+	}
+	if len(changes) == 0 {
+		return build(ctx, o.Binary, "", o.Race)
+	}
+	dir, err := os.MkdirTemp("", "jepsen-overlay-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	module, err := root()
+	if err != nil {
+		return err
+	}
+	overlay, err := mutants.Overlay(module, dir, changes)
+	if err != nil {
+		return err
+	}
+	return build(ctx, o.Binary, overlay, o.Race)
+}
+
+// attempts at a mutant, each with another seed, before it counts as not caught.
+const attempts = 3
+
+// mutantsCommand plants every bug and has it caught.
+func mutantsCommand(ctx context.Context, args []string, out io.Writer) error {
+	base := Options{}
+	f := flags(&base)
+	only := f.String("only", "", "names of mutants, separated by commas; all without it")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	var alive []string
+	tried := 0
+	for _, m := range mutants.All() {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), m.Name) {
+			continue
+		}
+		if slices.Contains(m.Nemeses, "power") && noDisks() != "" {
+			fmt.Fprintf(out, "%-22s not tried: %s\n", m.Name, noDisks())
+			continue
+		}
+		tried++
+		by, err := hunt(ctx, base, m)
+		if err != nil {
+			return fmt.Errorf("mutant %s: %w", m.Name, err)
+		}
+		if by == "" {
+			alive = append(alive, m.Name)
+			by = "NOBODY"
+		}
+		fmt.Fprintf(out, "%-22s caught by %s\n", m.Name, by)
+	}
+	fmt.Fprintf(out, "%d of %d mutants caught\n", tried-len(alive), tried)
+	if len(alive) > 0 {
+		return fmt.Errorf("not caught: %s", strings.Join(alive, ", "))
+	}
+	if tried == 0 {
+		return errors.New("no mutant was tried")
+	}
+	return nil
+}
+
+// hunt runs a mutant against its workload; it returns what has caught it, "" if nothing.
+func hunt(ctx context.Context, base Options, m mutants.Mutant) (by string, err error) {
+	for i := range attempts {
+		o := base
+		o.Mutant, o.Workload, o.Nemeses = m.Name, m.Workload, m.Nemeses
+		o.Seed += uint64(i)
+		o.Quiet = true
+		v, err := Run(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		if !v.OK() {
+			return fmt.Sprintf("%s, in run %d", caught(v), i+1), os.RemoveAll(v.Dir)
+		}
+	}
+	return "", nil
+}
+
+// caught names what has found something.
+func caught(v *Verdict) string {
+	var names []string
+	for _, r := range v.Results {
+		if len(r.Violations) > 0 {
+			names = append(names, r.Checker)
+		}
+	}
+	if len(names) == 0 {
+		names = v.Troubles
+	}
+	return strings.Join(names, " and ")
+}

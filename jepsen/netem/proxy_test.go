@@ -1,0 +1,120 @@
+package netem
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rig is a server that echoes, behind a proxy from host 1 to host 2.
+func rig(t *testing.T) (*Table, *Proxy) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(c, c)
+				c.Close()
+			}()
+		}
+	}()
+	table := NewTable()
+	p, err := NewProxy(table, 1, 2, "127.0.0.1:0", l.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return table, p
+}
+
+func dial(t *testing.T, p *Proxy) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", p.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// echo sends a byte and waits so long for it to come back.
+func echo(c net.Conn, wait time.Duration) error {
+	if _, err := c.Write([]byte{1}); err != nil {
+		return err
+	}
+	_ = c.SetReadDeadline(time.Now().Add(wait))
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err
+}
+
+// long is never waited out, and short is always.
+const (
+	long  = 20 * time.Second
+	short = 50 * time.Millisecond
+)
+
+func TestProxyHoldsBackEachDirectionByItself(t *testing.T) {
+	for _, way := range [][2]int{{1, 2}, {2, 1}} {
+		table, p := rig(t)
+		c := dial(t, p)
+		require.NoError(t, echo(c, long))
+		table.OneWay(way[0], way[1])
+		require.ErrorIs(t, echo(c, short), os.ErrDeadlineExceeded)
+		table.Heal()
+		// What was held back is not lost.
+		_ = c.SetReadDeadline(time.Now().Add(long))
+		_, err := io.ReadFull(c, make([]byte, 1))
+		require.NoError(t, err)
+		require.NoError(t, echo(c, long))
+	}
+}
+
+func TestProxyDelays(t *testing.T) {
+	table, p := rig(t)
+	c := dial(t, p)
+	require.NoError(t, echo(c, long))
+	table.Set(2, 1, Link{Delay: 60 * time.Millisecond})
+	began := time.Now()
+	require.NoError(t, echo(c, long))
+	require.GreaterOrEqual(t, time.Since(began), 60*time.Millisecond)
+}
+
+func TestProxyCutsAndTellsOfDeath(t *testing.T) {
+	_, p := rig(t)
+	c := dial(t, p)
+	require.NoError(t, echo(c, long))
+	p.Cut()
+	err := echo(c, long)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	p.Down()
+	_, err = net.Dial("tcp", p.Addr())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.NoError(t, p.Up())
+	require.NoError(t, echo(dial(t, p), long))
+	require.Positive(t, p.Carried())
+}
+
+// The end of a connection does not pass a partition either.
+func TestProxyHoldsBackTheEnd(t *testing.T) {
+	table, p := rig(t)
+	c := dial(t, p)
+	require.NoError(t, echo(c, long))
+	table.Part([]int{1}, []int{2})
+	require.NoError(t, c.(*net.TCPConn).CloseWrite())
+	_ = c.SetReadDeadline(time.Now().Add(short))
+	_, err := c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	table.Heal()
+	_ = c.SetReadDeadline(time.Now().Add(long))
+	_, err = c.Read(make([]byte, 1))
+	require.True(t, errors.Is(err, io.EOF), "%v", err)
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/zkd-project/zkd/jepsen/cluster"
+	"github.com/zkd-project/zkd/jepsen/history"
+	"github.com/zkd-project/zkd/jepsen/nemesis"
+	"github.com/zkd-project/zkd/jepsen/workload"
+)
+
+const (
+	// startPatience is for a start of all servers on a machine that is busy with other things.
+	startPatience = 60 * time.Second
+	// recovery is how long a cluster may take to serve again after the last fault.
+	recovery = 30 * time.Second
+	// sessionTimeoutMs of clients: short, so that sessions end within a run of seconds.
+	sessionTimeoutMs = 3000
+)
+
+// A run is one under way.
+type run struct {
+	o       Options
+	w       workload.Workload
+	nemeses []nemesis.Nemesis
+	dir     string
+	c       *cluster.Cluster
+	world   *nemesis.World
+	disks   diskSet    // nil: the servers share a file system
+	members *memberSet // nil: the membership stays
+	rec     *history.Recorder
+	log     *nemesis.Log
+	verdict *Verdict
+}
+
+// Run runs one workload under its nemeses and judges it. An error means that there is no
+// verdict.
+func Run(ctx context.Context, o Options) (*Verdict, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &run{o: o}
+	var err error
+	if r.w, err = workload.Find(o.Workload); err != nil {
+		return nil, err
+	}
+	if r.nemeses, err = nemesis.Find(o.Nemeses); err != nil {
+		return nil, err
+	}
+	if r.dir, err = filepath.Abs(filepath.Join(o.Store, o.name(time.Now()))); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := r.prepare(ctx); err != nil {
+		return nil, errors.Join(err, r.tearDown())
+	}
+	err = r.play(ctx)
+	if err == nil {
+		err = r.verdict.settle(r)
+	}
+	err = errors.Join(err, r.tearDown())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.dir, err)
+	}
+	if r.verdict.OK() {
+		err = r.disks.remove()
+	}
+	return r.verdict, errors.Join(err, r.verdict.keep())
+}
+
+// prepare starts the cluster.
+func (r *run) prepare(ctx context.Context) error {
+	d, err := openDriver(&r.o)
+	if err != nil {
+		return err
+	}
+	if r.o.Binary == "" {
+		r.o.Binary = filepath.Join(r.dir, "zkd")
+		if err := buildServer(ctx, &r.o); err != nil {
+			return errors.Join(err, d.Close())
+		}
+	}
+	co := cluster.Options{
+		Servers: r.o.Nodes, Dir: r.dir, Binary: r.o.Binary,
+		// Snapshots, and with them installations, every few seconds.
+		Settings: append([]string{"snapCount=2000", "zkd.logLevel=info"}, memberSettings(&r.o)...),
+	}
+	if r.disks, err = openDisks(r); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	if r.disks != nil {
+		co.DataDir = r.disks.dataDir
+	}
+	clock := clockFiles(r, &co)
+	if r.c, err = cluster.New(co, d); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	// However short a run is, most of it must not be an outage.
+	r.world = &nemesis.World{Cluster: r.c, Clock: clock, Longest: max(r.o.Time/4, 300*time.Millisecond)}
+	if r.disks != nil {
+		r.world.Disks = r.disks
+	}
+	if r.members = membersOf(r); r.members != nil {
+		r.world.Members = r.members
+	}
+	for i := range r.nemeses {
+		if why := r.nemeses[i].Unavailable(r.world); why != "" {
+			return fmt.Errorf("nemesis %s: %s", r.nemeses[i].Name, why)
+		}
+	}
+	starting, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	return r.c.StartAll(starting)
+}
+
+// play has clients and nemeses at work, heals everything and lets the workload look at what
+// is left.
+func (r *run) play(ctx context.Context) error {
+	file, err := os.Create(filepath.Join(r.dir, "history.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	out := bufio.NewWriterSize(file, 1<<20)
+	r.rec = history.NewRecorder(out)
+	r.log = &nemesis.Log{Now: r.rec.Now}
+	r.verdict = &Verdict{Options: r.o, Dir: r.dir, Commit: revision(), Go: runtime.Version(), Began: time.Now()}
+	e := &workload.Env{Servers: r.o.Nodes, Seed: r.o.Seed, Rec: r.rec, Dial: r.c.Driver().Dial, TimeoutMs: sessionTimeoutMs}
+
+	setup, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	if err := r.w.Setup(setup, e); err != nil {
+		return fmt.Errorf("the workload %s cannot be set up: %w", r.w.Name, err)
+	}
+	working, cancel := context.WithTimeout(ctx, r.o.Time)
+	defer cancel()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		nemesis.Run(working, r.world, r.nemeses, r.o.Seed, r.log)
+	}()
+	r.w.Run(working, e)
+	cancel()
+	<-over
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r.heal(ctx, e)
+	if ctx.Err() != nil { // what an interruption has left unfinished is no finding
+		return ctx.Err()
+	}
+	return errors.Join(out.Flush(), r.writeFaults())
+}
+
+// heal ends all faults and checks that the cluster comes back, whole and the same everywhere.
+func (r *run) heal(ctx context.Context, e *workload.Env) {
+	r.c.Driver().Table().Heal()
+	v := r.verdict
+	defer func() { v.judgeEnds(r.c.Ends(), r.o.Nemeses) }()
+	if err := r.disks.healAll(); err != nil {
+		v.trouble("the disks cannot be healed: %v", err)
+	}
+	began := time.Now()
+	limit, cancel := context.WithTimeout(ctx, recovery)
+	defer cancel()
+	if r.members != nil {
+		if err := r.members.restore(limit); err != nil {
+			v.trouble("the membership cannot be restored: %v", err)
+		}
+	}
+	if err := r.c.StartAll(limit); err != nil {
+		v.trouble("after the last fault the cluster does not come back within %v: %v", recovery, err)
+		return
+	}
+	if err := r.w.Final(limit, e); err != nil {
+		v.trouble("after the last fault the workload cannot read what is left: %v", err)
+		return
+	}
+	v.Recovery = time.Since(began)
+	v.measure(r)
+	r.compareDigests(ctx, e)
+	for a := 1; a <= r.o.Nodes; a++ {
+		for b := a + 1; b <= r.o.Nodes; b++ {
+			if !r.c.Driver().Carried(a, b) {
+				v.trouble("servers %d and %d have spoken past the network of the test: its faults show nothing", a, b)
+			}
+		}
+	}
+}
+
+func (r *run) writeFaults() error {
+	f, err := os.Create(filepath.Join(r.dir, "faults.jsonl"))
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(f)
+	for _, x := range r.log.Faults() {
+		if err := enc.Encode(&x); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return f.Close()
+}
+
+func (r *run) tearDown() error {
+	var err error
+	if r.c != nil {
+		err = r.c.Close()
+	}
+	return errors.Join(err, r.disks.close())
+}

@@ -1,0 +1,136 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/jepsen/check"
+	"github.com/zkd-project/zkd/jepsen/history"
+	proto "github.com/zkd-project/zkd/wire"
+)
+
+// A Workload is what clients do, and how it is judged.
+type Workload struct {
+	Name string
+	Doc  string
+	// Setup prepares the tree, before any fault.
+	Setup func(ctx context.Context, e *Env) error
+	// Run has the clients at work until ctx ends.
+	Run func(ctx context.Context, e *Env)
+	// Final reads what is left, after all faults.
+	Final func(ctx context.Context, e *Env) error
+	// Checkers judge the history, beside those that judge every history.
+	Checkers []check.Checker
+}
+
+// Env is where a workload runs.
+type Env struct {
+	Servers int
+	Seed    uint64
+	Rec     *history.Recorder
+	Dial    func(ctx context.Context, node int) (net.Conn, error)
+	// TimeoutMs is the session timeout of clients that have no reason for another.
+	TimeoutMs int32
+
+	mu    sync.Mutex
+	procs int // guarded by mu
+}
+
+// Common judge every history.
+var Common = []check.Checker{check.Broken, check.Sessions, check.Zxids}
+
+// All are the workloads by name.
+func All() []Workload {
+	all := []Workload{
+		registerWorkload(), orderWorkload(), appendWorkload(), setWorkload(), sequenceWorkload(),
+		ephemeralWorkload(), lockWorkload(), watchWorkload(),
+	}
+	slices.SortFunc(all, func(a, b Workload) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// Find returns the workload of the name.
+func Find(name string) (Workload, error) {
+	var names []string
+	for _, w := range All() {
+		if w.Name == name {
+			return w, nil
+		}
+		names = append(names, w.Name)
+	}
+	return Workload{}, fmt.Errorf("there is no workload %q; there are %v", name, names)
+}
+
+// nextProc numbers the clients.
+func (e *Env) nextProc() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.procs++
+	return e.procs
+}
+
+// rand returns a generator for a client, fixed by the seed of the run.
+func (e *Env) rand(proc int) *rand.Rand { return rand.New(rand.NewPCG(e.Seed, uint64(proc))) }
+
+// every runs f for so many clients at once and returns when all have returned.
+func (e *Env) every(ctx context.Context, n int, f func(ctx context.Context, p *Proc)) {
+	var wg sync.WaitGroup
+	for range n {
+		p := e.NewProc(0)
+		wg.Go(func() {
+			defer p.Close()
+			f(ctx, p)
+		})
+	}
+	wg.Wait()
+}
+
+// settle runs f with a client of its own until it succeeds.
+func (e *Env) settle(ctx context.Context, f func(ctx context.Context, p *Proc) error) error {
+	p := e.NewProc(0)
+	defer p.Close()
+	for {
+		err := f(ctx, p)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// pause waits a moment, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// Churn makes so many writes that leave nothing behind, which the history does not have.
+func (e *Env) Churn(ctx context.Context, writes int) error {
+	return e.settle(ctx, func(ctx context.Context, p *Proc) error {
+		if err := p.Make(ctx, "/churn"); err != nil {
+			return err
+		}
+		for range writes {
+			r := proto.SetDataRequest{Path: "/churn", Version: -1}
+			if o, _, ok := p.do(ctx, history.Op{}, proto.OpSetData, r.Append(nil)); !ok || o.Kind != history.OK {
+				return errors.New("a write has no answer")
+			}
+		}
+		return nil
+	})
+}

@@ -39,6 +39,11 @@ func Create(o Options, m *state.Machine) (err error) {
 	if err := writeFirstSnapshot(st, n.solo, self, m); err != nil {
 		return fmt.Errorf("cannot write the first snapshot: %w", err)
 	}
+	// What the snapshot has is nowhere in the log. Were entry 1 there, a server that joins with
+	// an empty log would be sent the log from its beginning, and never the snapshot.
+	if err := st.log.DeleteRange(1, 1); err != nil {
+		return fmt.Errorf("cannot empty the log: %w", err)
+	}
 	return st.commit()
 }
 

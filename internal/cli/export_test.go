@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -79,7 +80,7 @@ func TestBrokenExportLeavesTheFile(t *testing.T) {
 func TestImportReadsAnOrdinaryTar(t *testing.T) {
 	tarCommand, err := exec.LookPath("tar")
 	if err != nil {
-		t.Skip("there is no tar here")
+		unavailable(t, "there is no tar here")
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "conf/sub"), 0o755))
@@ -88,7 +89,7 @@ func TestImportReadsAnOrdinaryTar(t *testing.T) {
 	}
 	out, err := exec.Command(tarCommand, "--sort=name", "-C", dir, "-cf", filepath.Join(dir, "x.tar"), "conf").CombinedOutput()
 	if err != nil {
-		t.Skipf("this tar cannot sort: %s", out)
+		unavailable(t, fmt.Sprintf("this tar cannot sort: %s", out))
 	}
 	f := newFixture(t)
 	require.Equal(t, exitUsage, f.run("import", filepath.Join(dir, "x.tar")).code, "it does not say where to")

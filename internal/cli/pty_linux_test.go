@@ -32,7 +32,7 @@ func newScreen(t *testing.T, state string, args ...string) *screen {
 	t.Helper()
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip("there are no pseudo-terminals here: ", err)
+		unavailable(t, "there are no pseudo-terminals here: "+err.Error())
 	}
 	var number uint32
 	var unlocked int32

@@ -313,14 +313,11 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // reportDigests reports to another server over one stream.
 func (n *Node) reportDigests(ctx context.Context, leader raft.ServerID) error {
-	openCtx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	s, err := n.peers.Open(openCtx, leader, kindDigest)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	defer context.AfterFunc(ctx, func() { s.Close() })()
+	return n.withStream(ctx, leader, kindDigest, func(s *peer.Stream) error { return n.sendDigests(ctx, s) })
+}
+
+// sendDigests is reportDigests on an open stream.
+func (n *Node) sendDigests(ctx context.Context, s *peer.Stream) error {
 	var at bookmark
 	for first := true; ctx.Err() == nil; first = false {
 		var r report

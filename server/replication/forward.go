@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/zkd-project/zkd/server/replication/peer"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -27,16 +29,8 @@ const (
 
 // follow keeps the route to the leader while another server leads.
 func (n *Node) follow(stop <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := n.until(stop)
 	defer cancel()
-	go func() {
-		select {
-		case <-stop:
-		case <-n.dead:
-		case <-ctx.Done():
-		}
-		cancel()
-	}()
 	for ctx.Err() == nil {
 		l := n.leadership()
 		if l.leader == "" || l.leader == n.stores.id.serverID() {
@@ -57,10 +51,9 @@ func (n *Node) follow(stop <-chan struct{}) {
 	}
 }
 
-// followLeader sends commands to a leader until it leads no more or the stream breaks.
-func (n *Node) followLeader(ctx context.Context, l leadership) error {
+// whileLeads returns a context that ends when somebody else leads than l says.
+func whileLeads(ctx context.Context, l leadership) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	go func() {
 		select {
 		case <-l.changed:
@@ -68,14 +61,32 @@ func (n *Node) followLeader(ctx context.Context, l leadership) error {
 		}
 		cancel()
 	}()
-	openCtx, cancelOpen := context.WithTimeout(ctx, openTimeout)
-	defer cancelOpen()
-	s, err := n.peers.Open(openCtx, l.leader, kindForward)
+	return ctx, cancel
+}
+
+// withStream opens a stream to another member for use, and closes it when use returns, or has
+// it fail when ctx ends.
+func (n *Node) withStream(ctx context.Context, to raft.ServerID, kind peer.Kind, use func(*peer.Stream) error) error {
+	openCtx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	s, err := n.peers.Open(openCtx, to, kind)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	defer context.AfterFunc(ctx, func() { s.Close() })()
+	return use(s)
+}
+
+// followLeader sends commands to a leader until it leads no more or the stream breaks.
+func (n *Node) followLeader(ctx context.Context, l leadership) error {
+	ctx, cancel := whileLeads(ctx, l)
+	defer cancel()
+	return n.withStream(ctx, l.leader, kindForward, func(s *peer.Stream) error { return n.forward(ctx, s) })
+}
+
+// forward is followLeader on an open stream.
+func (n *Node) forward(ctx context.Context, s *peer.Stream) error {
 	hello, err := s.Receive()
 	if err == nil && len(hello) != 8 {
 		err = errForward

@@ -59,24 +59,14 @@ func (n *Node) repair(ctx context.Context) {
 var errRepair = errors.New("a message about a repair that cannot be decoded")
 
 // repairFrom fetches a snapshot of the leader and restarts raft on it.
-func (n *Node) repairFrom(ctx context.Context, l leadership) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (n *Node) repairFrom(ctx context.Context, l leadership) error {
+	ctx, cancel := whileLeads(ctx, l)
 	defer cancel()
-	go func() {
-		select {
-		case <-l.changed:
-		case <-ctx.Done():
-		}
-		cancel()
-	}()
-	openCtx, cancelOpen := context.WithTimeout(ctx, openTimeout)
-	defer cancelOpen()
-	s, err := n.peers.Open(openCtx, l.leader, kindRepair)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	defer context.AfterFunc(ctx, func() { s.Close() })()
+	return n.withStream(ctx, l.leader, kindRepair, n.fetchRepair)
+}
+
+// fetchRepair is repairFrom on an open stream.
+func (n *Node) fetchRepair(s *peer.Stream) error {
 	if err := s.Send(binary.BigEndian.AppendUint64(nil, n.sickAt.Load())); err != nil {
 		return err
 	}

@@ -340,9 +340,6 @@ func (n *Node) Repeat(gen uint64, encoded []byte) error {
 	return n.queue.push(gen, 1, false, func(b []byte) []byte { return append(b, encoded...) })
 }
 
-// Clustered says whether this server is one of several: only then leadership can change.
-func (n *Node) Clustered() bool { return n.peers != nil }
-
 // WaitQueue returns nil when the queue of Propose has room.
 func (n *Node) WaitQueue(ctx context.Context) error { return n.queue.waitRoom(ctx) }
 

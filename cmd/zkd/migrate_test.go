@@ -113,6 +113,13 @@ func (a *apache) start() {
 	require.NoError(a.t, a.cmd.Start())
 }
 
+// ready waits until it serves. A client that connects while its database loads meets an error in
+// it that leaves the connection open and silent.
+func (a *apache) ready() {
+	a.t.Helper()
+	(&cluster{t: a.t, clients: []string{a.addr}}).ready(1)
+}
+
 // kill ends it as a crash does.
 func (a *apache) kill() {
 	_ = a.cmd.Process.Signal(syscall.SIGKILL)
@@ -204,11 +211,13 @@ func TestMigrationThereAndBack(t *testing.T) {
 func migrateThereAndBack(t *testing.T, lines ...string) {
 	a := newApache(t, lines...)
 	a.start()
+	a.ready()
 	session := strings.Fields(kazoo(t, "fill", a.addr))
 	require.Len(t, session, 2)
 	special(t, a.addr)
 	a.kill()
 	a.start() // a second log, and a start of its own from snapshot and log
+	a.ready()
 	before := seen(t, a.addr)
 	require.Equal(t, "count=66,bytes=25704", string(before["/zookeeper/quota/app/zookeeper_stats"].Data))
 	a.kill()
@@ -239,6 +248,7 @@ func migrateThereAndBack(t *testing.T, lines ...string) {
 	require.Zero(t, code, out)
 	require.Contains(t, out, "1 TTL nodes: set extendedTypesEnabled=true")
 	b.start()
+	b.ready()
 	requireSame(t, before, seen(t, b.addr))
 	kazoo(t, append([]string{"resume", b.addr}, session...)...)
 	require.NotContains(t, strings.ToLower(b.log()), "digest", "ZooKeeper finds another digest")
@@ -316,6 +326,9 @@ func withoutMembers(tree map[string]seenNode) map[string]seenNode {
 func startAll(list []*apache) {
 	for _, a := range list {
 		a.start()
+	}
+	for _, a := range list {
+		a.ready()
 	}
 }
 

@@ -392,28 +392,32 @@ func TestUnfairReleaseWakesEveryWaiter(t *testing.T) {
 			}
 		})
 	}
-	waiting := func(want int) func() bool {
-		return func() bool {
-			n := 0
-			for _, c := range clients {
-				n += c.Stats().Watches
-			}
-			return n == want
+	watching := func() (n int) {
+		for _, c := range clients {
+			n += c.Stats().Watches
 		}
+		return n
 	}
-	eventually(t, "all wait", waiting(waiters))
+	eventually(t, "all wait", func() bool { return watching() == waiters })
 	for i := range taps {
 		taps[i].reset()
 	}
 	release(t, first)
 	second := <-turns
-	eventually(t, "the others wait again", waiting(waiters)) // one is the holder's watch of itself
-	creates, events := 0, 0
-	for i := range taps {
-		ops, n := taps[i].look()
-		creates += ops[wire.OpMulti]
-		events += n
+	seen := func() (creates, events int) {
+		for i := range taps {
+			ops, n := taps[i].look()
+			creates += ops[wire.OpMulti]
+			events += n
+		}
+		return creates, events
 	}
+	// The watches alone do not tell: somebody who was not woken yet watches, too.
+	eventually(t, "all were woken and the others wait again", func() bool {
+		creates, events := seen()
+		return creates >= waiters && events >= waiters && watching() == waiters // one is the holder's watch of itself
+	})
+	creates, events := seen()
 	require.Equal(t, waiters, creates, "%d of them in vain", waiters-1)
 	require.Equal(t, waiters, events)
 	cancel()

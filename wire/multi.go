@@ -1,6 +1,9 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // A multi, in either direction, is a sequence of
 //
@@ -183,7 +186,17 @@ func AppendMultiResults(b []byte, results []MultiResult) []byte {
 // DecodeMultiResults reads a whole response of multi or multiRead. An unknown type and a
 // missing end are errors, which stick in d as any other.
 func DecodeMultiResults(d *Decoder) ([]MultiResult, error) {
-	var results []MultiResult
+	return decodeMultiResults(d, nil, math.MaxInt)
+}
+
+// DecodeMultiResultsOf is DecodeMultiResults for the response to a request of n operations. Room
+// is made for n results at once; more of them are an error, because a result takes up to 17 times
+// the room of its bytes, and a long frame of garbage would become very much memory.
+func DecodeMultiResultsOf(d *Decoder, n int) ([]MultiResult, error) {
+	return decodeMultiResults(d, make([]MultiResult, 0, n), n)
+}
+
+func decodeMultiResults(d *Decoder, results []MultiResult, max int) ([]MultiResult, error) {
 	for {
 		before := *d
 		var h MultiHeader
@@ -193,6 +206,11 @@ func DecodeMultiResults(d *Decoder) ([]MultiResult, error) {
 		}
 		if h.Done {
 			return results, nil
+		}
+		if len(results) == max {
+			*d = before
+			d.fail("more than %d results, one for each operation of the request", max)
+			return nil, d.err
 		}
 		r := MultiResult{Op: h.Op}
 		switch h.Op {

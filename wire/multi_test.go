@@ -149,3 +149,22 @@ func TestEncodingWhatCannotBePartOfAMultiPanics(t *testing.T) {
 		})
 	}
 }
+
+// A reply with more results than operations is refused before it has become much memory.
+func TestResultsBeyondTheOperationsAreRefused(t *testing.T) {
+	frame := AppendMultiResults(nil, []MultiResult{{Op: OpDelete}, {Op: OpSetData}, {Op: OpCheck}})
+	for n, want := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: true} {
+		d := NewDecoder(frame)
+		got, err := DecodeMultiResultsOf(&d, n)
+		if (err == nil) != want || (d.Err() == nil) != want {
+			t.Fatalf("room for %d: %v", n, err)
+		}
+		if want && len(got) != 3 {
+			t.Fatalf("room for %d: %d results", n, len(got))
+		}
+	}
+	d := NewDecoder(AppendMultiEnd(nil))
+	if got, err := DecodeMultiResultsOf(&d, 0); err != nil || len(got) != 0 {
+		t.Fatal(got, err)
+	}
+}

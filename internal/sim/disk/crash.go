@@ -18,8 +18,7 @@ func (d *Disk) AfterCrash(seed uint64) *Disk {
 
 func (d *Disk) afterCrash(seed uint64) *Disk {
 	n := New()
-	n.Sleep = d.Sleep
-	n.capacity = d.capacity
+	n.Sleep, n.SyncTime, n.capacity = d.Sleep, d.SyncTime, d.capacity
 	c := &crash{d: n, rng: rng.New(seed), inodes: map[*inode]*inode{}, fate: map[*nameChange]bool{}}
 	c.mood = c.rng.Weighted([]int{2, 2, 1, 5})
 	n.root = c.dir(d.root)
@@ -140,7 +139,7 @@ func (d *Disk) AfterKill() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := New()
-	n.Sleep, n.capacity = d.Sleep, d.capacity
+	n.Sleep, n.SyncTime, n.capacity = d.Sleep, d.SyncTime, d.capacity
 	k := kill{d: n, dirs: map[*dir]*dir{}, inodes: map[*inode]*inode{}, changes: map[*nameChange]*nameChange{}}
 	n.root = k.dir(d.root)
 	return n

@@ -19,6 +19,8 @@ type Disk struct {
 	// Sleep is how a slow operation waits; time.Sleep by default, which inside a
 	// testing/synctest bubble takes no time. Set it before the first use.
 	Sleep func(time.Duration)
+	// SyncTime is how long every Sync takes. Set it before the first use.
+	SyncTime time.Duration
 
 	mu       sync.Mutex // guards all below, and every inode and directory
 	root     *dir
@@ -104,6 +106,19 @@ func (d *Disk) SetCapacity(bytes int64) {
 	defer d.mu.Unlock()
 	d.capacity = bytes
 }
+
+// Space returns the free and the total bytes; without a limit there is plenty.
+func (d *Disk) Space() (free, total int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.capacity == 0 {
+		return plenty - d.used, plenty
+	}
+	return max(d.capacity-d.used, 0), d.capacity
+}
+
+// plenty is what a disk without a limit says that it holds.
+const plenty = 1 << 40
 
 // PowerCut makes every later operation fail. What is on the disk is for AfterCrash to say.
 func (d *Disk) PowerCut() {

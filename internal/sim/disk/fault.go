@@ -73,7 +73,7 @@ func (d *Disk) Inject(f Fault) {
 	d.faults = append(d.faults, &armedFault{Fault: f})
 }
 
-// Failures is how many operations have failed because of a Fault.
+// Failures is how many operations have failed because of a Fault or for lack of space.
 func (d *Disk) Failures() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,9 +104,9 @@ func (d *Disk) enter(op Op, name string) error {
 			continue
 		}
 		if f.Delay > 0 {
-			d.mu.Unlock()
-			d.Sleep(f.Delay)
-			d.mu.Lock()
+			if err := d.wait(f.Delay); err != nil {
+				return err
+			}
 		}
 		if f.Cut || f.Err != nil {
 			d.failures++
@@ -119,6 +119,18 @@ func (d *Disk) enter(op Op, name string) error {
 			return shortError{f.Err, f.Short}
 		}
 		return nil
+	}
+	return nil
+}
+
+// wait lets time pass for an operation. Called with mu held, which it lets go of meanwhile. The
+// power can be cut before it is over: then the operation has not succeeded.
+func (d *Disk) wait(delay time.Duration) error {
+	d.mu.Unlock()
+	d.Sleep(delay)
+	d.mu.Lock()
+	if d.cut {
+		return ErrPowerCut
 	}
 	return nil
 }

@@ -113,17 +113,44 @@ func (d *Disk) resize(f *inode, size int64) {
 	f.size = size
 }
 
-// sync makes everything durable but what is doubtful.
-func (f *inode) sync() {
+// A moment says what was pending when a Sync began.
+type moment struct {
+	versions map[int64]int // by sector: the length of its list
+	sizes    int
+	floor    int64
+}
+
+func (f *inode) moment() moment {
+	m := moment{versions: make(map[int64]int, len(f.pending)), sizes: len(f.sizes), floor: f.floor}
 	for i, v := range f.pending {
-		if !v.doubtful {
+		m.versions[i] = len(v.list)
+	}
+	return m
+}
+
+// sync makes everything durable that was pending at that moment, but what is doubtful. What was
+// written since then stays undecided, as it does beside a Sync that takes its time.
+func (f *inode) sync(m moment) {
+	for i, n := range m.versions {
+		v := f.pending[i]
+		switch {
+		case v == nil || v.doubtful || n > len(v.list):
+		case n == len(v.list):
 			delete(f.pending, i)
+		default:
+			v.list = v.list[n-1:]
 		}
 	}
-	if !f.doubtful {
-		f.sizes = nil
+	n := min(m.sizes, len(f.sizes))
+	before, since := f.sizes[:n:n], f.sizes[n:]
+	if n > 0 && !f.doubtful {
+		before = before[n-1:]
+		if len(since) == 0 {
+			before = nil
+		}
 	}
-	f.sizes = slices.DeleteFunc(f.sizes, func(size int64) bool { return size < f.floor })
+	before = slices.DeleteFunc(slices.Clone(before), func(size int64) bool { return size < m.floor })
+	f.sizes = append(before, since...)
 }
 
 // syncFailed leaves everything that is pending undecided for ever.
@@ -220,6 +247,7 @@ func (h *file) writeAt(p []byte, off int64) (int, error) {
 	if end := off + int64(n); end > h.f.size {
 		if room := h.d.room(h.f); end > room {
 			n, err = int(max(room-off, 0)), syscall.ENOSPC
+			h.d.failures++
 		}
 		if end = off + int64(n); n > 0 && end > h.f.size {
 			h.d.resize(h.f, end)
@@ -243,13 +271,18 @@ func (d *Disk) room(f *inode) int64 {
 func (h *file) Sync() error {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
-	if err := h.enter(OpSync); err != nil {
+	began := h.f.moment()
+	err := h.enter(OpSync)
+	if err == nil && h.d.SyncTime > 0 {
+		err = h.d.wait(h.d.SyncTime)
+	}
+	if err != nil {
 		if !errors.Is(err, ErrPowerCut) { // then it was not even tried
 			h.f.syncFailed()
 		}
 		return pathError("sync", h.name, err)
 	}
-	h.f.sync()
+	h.f.sync(began)
 	return nil
 }
 
@@ -274,6 +307,7 @@ func (h *file) setSize(op string, size int64, growOnly bool) error {
 	case size == h.f.size || growOnly && size < h.f.size:
 		return nil
 	case size > h.d.room(h.f):
+		h.d.failures++
 		return pathError(op, h.name, syscall.ENOSPC)
 	}
 	h.d.resize(h.f, size)

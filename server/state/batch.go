@@ -50,6 +50,7 @@ const (
 	hasMembers                     // byte
 	hasTarget                      // varint
 	hasCode                        // varint
+	hasRestore                     // byte
 )
 
 // fieldsOf says which fields a kind has.
@@ -63,6 +64,7 @@ var fieldsOf = [...]fields{
 	KindSync:          hasSession | hasEpoch | hasReq,
 	KindLevel:         hasLevel,
 	KindMembers:       hasReq | hasBody | hasMembers | hasTarget | hasCode,
+	KindRestore:       hasReq | hasPath | hasBody | hasTarget | hasRestore,
 }
 
 // Bits of the byte of switches.
@@ -150,6 +152,9 @@ func AppendCommand(b []byte, c *Command) []byte {
 	}
 	if f&hasCode != 0 {
 		b = binary.AppendVarint(b, int64(c.Code))
+	}
+	if f&hasRestore != 0 {
+		b = append(b, byte(c.Restore))
 	}
 	return b
 }
@@ -289,6 +294,9 @@ func (d *BatchDecoder) Next(c *Command) bool {
 	if c.Members > MembersAborted {
 		d.fail(&UnsupportedError{What: "step of a membership", Number: uint64(c.Members), Highest: uint64(MembersAborted)})
 	}
+	if c.Restore > RestoreAbort {
+		d.fail(&UnsupportedError{What: "step of a restore", Number: uint64(c.Restore), Highest: uint64(RestoreAbort)})
+	}
 	return d.in.err == nil
 }
 
@@ -343,6 +351,11 @@ func (d *BatchDecoder) fields(c *Command, f fields) {
 	}
 	if f&hasCode != 0 {
 		c.Code = wire.Code(in.int32())
+	}
+	if f&hasRestore != 0 {
+		if c.Restore = RestoreStep(in.byte()); c.Restore == 0 {
+			in.fail("a restore without a step")
+		}
 	}
 }
 

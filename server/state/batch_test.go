@@ -25,7 +25,7 @@ func samples() []Command {
 		{Kind: KindExpire, Session: alice, Epoch: 4},
 		{Kind: KindReap, Path: "/some/container"},
 		{Kind: KindSync, Session: 1, Epoch: 2, Req: 3},
-		{Kind: KindLevel, Level: CurrentLevel},
+		{Kind: KindLevel, Level: 1},
 	}
 }
 
@@ -37,6 +37,16 @@ func memberSamples() []Command {
 		{Kind: KindMembers, Members: MembersReached, Target: 1<<32 | 5, Req: 300, Body: text},
 		{Kind: KindMembers, Members: MembersDone, Target: math.MaxInt64, Body: []byte{}},
 		{Kind: KindMembers, Members: MembersAborted, Target: -1, Code: wire.NewConfigNoQuorum, Body: []byte{}},
+	}
+}
+
+// restoreSamples has a command of every step of a restore.
+func restoreSamples() []Command {
+	return []Command{
+		{Kind: KindRestore, Restore: RestoreBegin, Target: math.MinInt64, Path: "/app", Body: []byte{}},
+		{Kind: KindRestore, Restore: RestoreChunk, Target: -3, Req: 300, Body: []byte("nodes")},
+		{Kind: KindRestore, Restore: RestoreCommit, Target: 1 << 40, Req: math.MaxUint64, Body: []byte("12345678")},
+		{Kind: KindRestore, Restore: RestoreAbort, Target: 5, Body: []byte{}},
 	}
 }
 
@@ -72,7 +82,7 @@ func TestBatchDecodesToWhatWasEncoded(t *testing.T) {
 		{Settings: Settings{SingleVoter: true, MultiAddress: true, ACL: acl.Settings{LetAnySASLUserDo: "root"}}},
 	}
 	var d BatchDecoder
-	all := append(samples(), memberSamples()...)
+	all := append(append(samples(), memberSamples()...), restoreSamples()...)
 	for _, h := range headers {
 		got, cmds, err := decodeAll(&d, encode(&h, all))
 		if err != nil || got != h || !reflect.DeepEqual(cmds, all) {
@@ -185,7 +195,7 @@ func encodeCount(count int) []byte {
 func TestEveryTruncatedBatchIsDamaged(t *testing.T) {
 	var d BatchDecoder
 	for _, h := range []BatchHeader{{TimeMs: 5}, {TimeMs: 5, Settings: Settings{SingleVoter: true}}} {
-		entry := encode(&h, append(samples(), memberSamples()...))
+		entry := encode(&h, append(append(samples(), memberSamples()...), restoreSamples()...))
 		for n := range entry {
 			_, _, err := decodeAll(&d, entry[:n])
 			var damaged *DamagedError
@@ -245,6 +255,7 @@ func TestDecodingDoesNotAllocatePerCommand(t *testing.T) {
 func FuzzBatch(f *testing.F) {
 	f.Add(encode(&BatchHeader{TimeMs: 5, Settings: Settings{ACL: acl.Settings{LetAnySASLUserDo: "u"}}}, samples()))
 	f.Add(encode(&BatchHeader{TimeMs: 5, Settings: Settings{SingleVoter: true}}, memberSamples()))
+	f.Add(encode(&BatchHeader{TimeMs: 5}, restoreSamples()))
 	f.Fuzz(func(t *testing.T, entry []byte) {
 		var d BatchDecoder
 		h, cmds, err := decodeAll(&d, entry)

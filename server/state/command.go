@@ -38,6 +38,27 @@ const (
 	// Stale if it is about a target that is not pending (any more). zxid, if it changes
 	// /zookeeper/config.
 	KindMembers Kind = 9
+	// KindRestore is a step of putting a backup in the place of the tree, or of a part of it:
+	// Restore says which; see restore.go. The commit takes a zxid. Since LevelRestore.
+	KindRestore Kind = 10
+)
+
+// A RestoreStep says what a KindRestore is about. Target is the number of the restore, drawn by
+// whoever proposes it.
+type RestoreStep uint8
+
+// The steps. Stale is a step of a restore that is not, or no longer, under way.
+const (
+	// RestoreBegin: the backup goes to Path. Stale while another restore is under way.
+	RestoreBegin RestoreStep = 1
+	// RestoreChunk: Body has nodes, as a RestoreEncoder makes them. Req numbers the chunks from 1:
+	// one that is there already is a Duplicate, one too early a Gap.
+	RestoreChunk RestoreStep = 2
+	// RestoreCommit: there are Req nodes, and Body has the sum of all chunks (8 bytes). If that is
+	// so they take their place, all at one zxid.
+	RestoreCommit RestoreStep = 3
+	// RestoreAbort: what has come is dropped.
+	RestoreAbort RestoreStep = 4
 )
 
 // A MembersStep says what a KindMembers is about. The leader proposes all of them; Body is the
@@ -104,6 +125,7 @@ type Command struct {
 	Level     uint32
 
 	Members MembersStep
-	Target  int64 // Target.Zxid, but for MembersInitial
+	Restore RestoreStep
+	Target  int64 // Target.Zxid, but for MembersInitial; or the number of a restore
 	Code    wire.Code
 }

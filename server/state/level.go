@@ -5,7 +5,10 @@ import "fmt"
 // CurrentLevel is the highest feature level that this version knows. Commands in the log
 // are interpreted by whatever version applies them, so a change of what a command means
 // must be a branch on Machine.Level, and raises this constant.
-const CurrentLevel uint32 = 1
+const CurrentLevel uint32 = 2
+
+// LevelRestore is the level from which on there are KindRestore and its section in a snapshot.
+const LevelRestore uint32 = 2
 
 // firstLevel is the level of a new machine: whatever version starts a cluster, older ones
 // may join until the leader raises the level.

@@ -24,7 +24,8 @@ import (
 //	M3  zxid, timeMs, term and level never fall;
 //	M4  outside of Apply no multi is open;
 //	M5  configurations hold their own invariants; a target differs from the configuration,
-//	    and is younger; what it has reached differs from the configuration only by steps.
+//	    and is younger; what it has reached differs from the configuration only by steps;
+//	M6  the nodes of a restore under way are in order: committing them cannot fail halfway.
 //
 // Owner: the apply loop. Readers may look between two batches.
 type Machine struct {
@@ -32,6 +33,7 @@ type Machine struct {
 	acls     *acl.Table
 	sessions *session.Table
 	members  *membership // nil if there is no ensemble
+	restores *restores   // nil if nothing was ever restored
 
 	zxid     int64  // of the last transaction
 	term     uint64 // raft term of the last batch
@@ -68,6 +70,7 @@ func (m *Machine) BeginBatch(h *BatchHeader) {
 	}
 	m.timeMs = max(m.timeMs, h.TimeMs)
 	m.settings = h.Settings
+	m.dropStalledRestore()
 }
 
 func nextEpoch(zxid int64) int64 { return (zxid>>32 + 1) << 32 }
@@ -107,6 +110,8 @@ func (m *Machine) Apply(h *BatchHeader, c *Command, r *Result) {
 		m.level = max(m.level, c.Level)
 	case KindMembers:
 		m.step(c, r)
+	case KindRestore:
+		m.restore(c, r)
 	default:
 		panic(fmt.Sprintf("state: command of unknown kind %d", c.Kind))
 	}
@@ -167,6 +172,9 @@ func (m *Machine) Digest() uint64 {
 	if m.members != nil { // without an ensemble the digest is that of versions that knew none
 		add(m.members.digest)
 	}
+	if m.restores != nil { // likewise
+		add(m.restores.digest())
+	}
 	return h.Sum64()
 }
 
@@ -183,6 +191,11 @@ func (m *Machine) Check() error {
 	}
 	if m.members != nil {
 		if err := m.members.check(); err != nil {
+			return fmt.Errorf("state: %w", err)
+		}
+	}
+	if m.restores != nil {
+		if err := m.restores.check(); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
 	}

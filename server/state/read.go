@@ -25,6 +25,12 @@ func (m *Machine) readable(path string, perm int32, ids []wire.ID) (*znode.Node,
 	return n, wire.OK
 }
 
+// May says whether the caller may do what perm says to a node; false if there is none.
+func (m *Machine) May(path string, perm int32, ids []wire.ID) bool {
+	_, code := m.readable(path, perm, ids)
+	return code == wire.OK
+}
+
 // GetData is opcode 4: data and Stat.
 func (m *Machine) GetData(b []byte, path string, ids []wire.ID) ([]byte, wire.Code) {
 	n, code := m.readable(path, wire.PermRead, ids)

@@ -26,6 +26,7 @@ type recordedLog struct {
 var recordedLogs = []recordedLog{
 	{"testdata/level1.log", play},
 	{"testdata/level1-members.log", playMembers},
+	{"testdata/level2-restore.log", playRestore},
 }
 
 func appendRecord(b *bytes.Buffer, entry []byte, term uint64, r *Result) {
@@ -127,6 +128,47 @@ func playMembers(g *rig) {
 		_, target, _ = g.m.Ensemble()
 		g.apply(end(target))
 	}
+}
+
+// playRestore does a bit of everything to restores.
+func playRestore(g *rig) {
+	g.open(alice)
+	g.apply(&Command{Kind: KindRestore, Restore: RestoreBegin, Target: 1, Path: "/"})
+	g.apply(&Command{Kind: KindLevel, Level: 2})
+	for _, path := range []string{"/p", "/p/a", "/p/b", "/p/b/c"} {
+		g.create(path, 0)
+	}
+	g.must(alice, wire.OpCreate, createWith("/p/own", bobsOwn))
+	g.do(alice, wire.OpCreateTTL, createTTL("/p/t", 5, 100))
+	saved := restored(g.tb.(fataler), written(g.tb.(fataler), g.m))
+	g.create("/p/e", wire.FlagEphemeral)
+	g.create("/p/c", 0)
+	g.must(alice, wire.OpSetData, set("/p/a", "other", -1))
+	g.ids = []wire.ID{bobsID}
+	g.must(alice, wire.OpSetACL, setACL("/p/own", worldRead, -1))
+	g.must(alice, wire.OpDelete, del("/p/b/c", -1))
+	g.must(alice, wire.OpDelete, del("/p/b", -1))
+	g.create("/p/b", wire.FlagEphemeral)
+	g.must(alice, wire.OpSetData, set("/p/t", "other", -1))
+	for _, to := range []string{"/zookeeper", "/zookeeper/x", "bad", "/p/b/x", "/copy", "/p", "/"} {
+		g.restore(saved, "/p", to, 40)
+	}
+	g.restore(saved, "/", "/", 1)
+	for id, c := range []Command{
+		{Restore: RestoreBegin, Path: "/p"},
+		{Restore: RestoreChunk, Req: 2, Body: []byte("x")},
+		{Restore: RestoreChunk, Req: 1, Body: []byte("x")},
+		{Restore: RestoreCommit, Req: 1, Body: []byte("12345678")},
+		{Restore: RestoreAbort},
+	} {
+		c.Kind, c.Target = KindRestore, 77
+		g.h.TimeMs += int64(id)
+		g.apply(&c)
+	}
+	g.apply(&Command{Kind: KindRestore, Restore: RestoreBegin, Target: 78, Path: "/p"})
+	g.apply(&Command{Kind: KindRestore, Restore: RestoreBegin, Target: 79, Path: "/p"})
+	g.h.TimeMs += 2*60*1000 + 1
+	g.apply(&Command{Kind: KindRestore, Restore: RestoreBegin, Target: 79, Path: "/p"})
 }
 
 func recordLog(t *testing.T, play func(*rig)) []byte {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"github.com/zkd-project/zkd/server/znode"
 )
 
-// A machine in a snapshot container is four or five sections, in this order: each can be read
+// A machine in a snapshot container is at least four sections, in this order: each can be read
 // when those before it have been.
 //
 //	1 meta      varint zxid | uvarint term | varint time, ms | uvarint feature level |
@@ -23,13 +24,17 @@ import (
 //	3 sessions  session.Table
 //	4 tree      znode.Tree
 //	5 members   if there is an ensemble; see appendMembership
+//	6 restores  if something was restored, or is being; see restores.write
+//	7 scope     only in a backup of a subtree: its path. A server does not begin with such a one
 const (
 	sectionMeta uint32 = 1 + iota
 	sectionLists
 	sectionSessions
 	sectionTree
 	sectionMembers
-	lastSection    = sectionMembers
+	sectionRestores
+	sectionScope
+	lastSection    = sectionScope
 	lastObligatory = sectionTree
 
 	// sectionVersion is the version of all sections but some of meta. What is in them has
@@ -47,6 +52,9 @@ const digestVersion = 1
 // maxMetaBytes bounds the meta section; LetAnySASLUserDo is all in it that can be long.
 const maxMetaBytes = 1 << 20
 
+// maxScopeBytes bounds a path.
+const maxScopeBytes = 1 << 20
+
 // A Snapshot is a Machine as it was at one moment, while the machine goes on.
 type Snapshot struct {
 	zxid        int64
@@ -55,7 +63,9 @@ type Snapshot struct {
 	lists       *acl.Snapshot
 	sessions    *session.Snapshot
 	tree        *znode.Snapshot
-	members     []byte // nil if there is no ensemble
+	members     []byte    // nil if there is no ensemble
+	restores    *restores // nil if nothing was ever restored
+	scope       string    // "": all of the tree
 }
 
 // Snapshot fixes the machine as it is now, to be written by Write; it must be closed. It
@@ -71,6 +81,7 @@ func (m *Machine) Snapshot() *Snapshot {
 	if m.members != nil {
 		s.members = m.members.encoded
 	}
+	s.restores = m.restores.fixed()
 	return s
 }
 
@@ -106,6 +117,12 @@ func (s *Snapshot) Write(l sync.Locker, w io.Writer) error {
 	if s.members != nil {
 		parts = append(parts, part{sectionMembers, sectionVersion, plain(s.members)})
 	}
+	if s.restores != nil {
+		parts = append(parts, part{sectionRestores, sectionVersion, s.restores.write})
+	}
+	if s.scope != "" {
+		parts = append(parts, part{sectionScope, sectionVersion, plain([]byte(s.scope))})
+	}
 	out := snapshot.NewWriter(w)
 	for _, p := range parts {
 		if err := p.write(out.Section(p.id, p.version)); err != nil {
@@ -132,8 +149,24 @@ func (m *Machine) appendMeta(b []byte) (meta []byte, version uint32) {
 // Restore reads what Write wrote. A snapshot of a newer version is an *UnsupportedError,
 // or wraps snapshot.ErrFormat; a damaged one never becomes a machine.
 func Restore(r io.Reader) (*Machine, error) {
-	in := snapshot.NewReader(r)
+	m, scope, err := RestoreBackup(r)
+	if err == nil && scope != "" {
+		return nil, fmt.Errorf("it is a backup of %q alone: restore it into a running cluster", scope)
+	}
+	return m, err
+}
+
+// RestoreBackup is Restore that takes a backup of a subtree, too, and returns its path; "" for
+// a whole one. The machine of a subtree has nothing but that and what is above it.
+func RestoreBackup(r io.Reader) (m *Machine, scope string, err error) {
 	p := restorer{m: &Machine{}}
+	if m, err = p.read(snapshot.NewReader(r)); err != nil {
+		return nil, "", err
+	}
+	return m, p.scope, nil
+}
+
+func (p *restorer) read(in *snapshot.Reader) (*Machine, error) {
 	for want := sectionMeta; ; want++ {
 		id, version, content, err := in.Next()
 		switch {
@@ -145,7 +178,7 @@ func Restore(r io.Reader) (*Machine, error) {
 			return nil, err
 		case want > lastObligatory && id > lastSection:
 			return nil, &UnsupportedError{"snapshot section", uint64(id), uint64(lastSection)}
-		case id != want:
+		case id < want || id > want && want <= lastObligatory:
 			return nil, fmt.Errorf("the snapshot has section %d in the place of section %d: use another one", id, want)
 		case version > highestVersion(id):
 			return nil, &UnsupportedError{"version of a snapshot section", uint64(version), uint64(highestVersion(id))}
@@ -153,7 +186,21 @@ func Restore(r io.Reader) (*Machine, error) {
 		if err := p.section(id, version, content); err != nil {
 			return nil, err
 		}
+		want = id
 	}
+}
+
+// SnapshotZxid reads the zxid of a snapshot, which stands at its beginning: the rest need not
+// be there.
+func SnapshotZxid(r io.Reader) (int64, error) {
+	id, _, content, err := snapshot.NewReader(r).Next()
+	if err != nil {
+		return 0, err
+	}
+	if id != sectionMeta {
+		return 0, fmt.Errorf("the snapshot has section %d in the place of section %d: use another one", id, sectionMeta)
+	}
+	return binary.ReadVarint(bufio.NewReaderSize(content, 16))
 }
 
 func highestVersion(section uint32) uint32 {
@@ -176,6 +223,7 @@ type restorer struct {
 	m             *Machine
 	digestVersion uint64
 	digest        uint64
+	scope         string
 }
 
 func (p *restorer) section(id, version uint32, content io.Reader) (err error) {
@@ -196,6 +244,18 @@ func (p *restorer) section(id, version uint32, content io.Reader) (err error) {
 		}
 		if err = m.restoreMembers(b); err != nil {
 			return fmt.Errorf("the ensemble in the snapshot: %w", err)
+		}
+	case sectionRestores:
+		if m.restores, err = readRestores(content); err != nil {
+			return fmt.Errorf("the restore in the snapshot: %w", err)
+		}
+	case sectionScope:
+		var b []byte
+		if b, err = readShort(content, "scope", maxScopeBytes); err != nil {
+			return err
+		}
+		if p.scope = string(b); znode.CheckPath(p.scope) != nil || p.m.tree.Lookup(p.scope) == nil {
+			return fmt.Errorf("the snapshot is one of %q, which is not in it: use another one", p.scope)
 		}
 	}
 	return err

@@ -75,6 +75,12 @@ type Config struct {
 	// FsyncWarningMs (fsync.warningthresholdms): a longer sync is logged. Default 1000. Too
 	// small fills the log; too large hides a failing disk.
 	FsyncWarningMs int64
+	// SlowDiskMs (zkd.slowDiskMs): a leader whose syncs take so long for SlowDiskForMs, while
+	// another server's are much shorter, hands over. Default 500; 0 never. Too small: hand-overs
+	// that cost more than the disk does; too large: all wait for the slow one.
+	SlowDiskMs int64
+	// SlowDiskForMs (zkd.slowDiskForMs): see SlowDiskMs. Default 5000.
+	SlowDiskForMs int64
 
 	// TickTimeMs (tickTime): unit of the limits below and of session expiry. Default 2000
 	// without a file, 3000 with one, as ZooKeeper. Too small: sessions expire when the
@@ -175,6 +181,13 @@ type Config struct {
 	LogLevel string
 	// LogFormat (zkd.logFormat): text or json. Default text.
 	LogFormat string
+	// LogFile (zkd.logFile): where the log goes; "", the default: standard error.
+	LogFile string
+
+	// Audit (audit.enable): changes by clients are written to an audit log. Default false.
+	Audit bool
+	// AuditFile (zkd.auditFile): where it goes; "", the default: standard output.
+	AuditFile string
 
 	// Auth, SASL and TLS: config_auth.go. Cluster: config_cluster.go.
 	Auth    Auth
@@ -190,6 +203,7 @@ type Setting struct {
 	Name   string // canonical name: "server.1", never "zookeeper.server.1"
 	Value  string // "***" for a secret
 	Origin Origin
+	Text   Secret // the value also of a secret, for comparing two configurations
 }
 
 // A LogStore is what holds the replicated log.

@@ -6,8 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Cluster is who the servers are. LeaderServes and MultiAddress are Kept: the leader takes clients,
-// and of several addresses the first is used.
+// Cluster is who the servers are.
 type Cluster struct {
 	// Ensemble: this server is one of several, or standaloneEnabled=false. If not, Members
 	// has at most one voter and does not make it an ensemble: HBase relies on that.
@@ -30,7 +29,8 @@ type Cluster struct {
 	// ListenOnAllIPs (quorumListenOnAllIPs): the peer port is bound everywhere instead of to
 	// the addresses of the server line. Default false.
 	ListenOnAllIPs bool
-	// LeaderServes (leaderServes): the leader takes clients. Default true.
+	// LeaderServes (leaderServes): the leader takes clients. Default true. False: those that are
+	// connected where a leader is elected have to move.
 	LeaderServes bool
 	// PeerTLSDir (zkd.peerTLSDir): folder with ca.pem and node-N.pem, as `zkd cert` makes
 	// them; the peer port speaks TLS with them. Default none.

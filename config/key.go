@@ -55,6 +55,11 @@ type Key struct {
 	Status                 Status
 	Doc                    string // what it does, with the unit; why it has no meaning
 	Env                    string // environment variable; underscores after ZKD_ do not count
+	Unit                   string // of a number: ms, ticks, bytes, KiB; "" is a plain number
+	Since                  string // "zkd", or the release of ZooKeeper that brought it
+	// Changeable: a new value is in force once a running server has read its configuration
+	// again (SIGHUP); any other key needs a restart.
+	Changeable bool
 
 	prefix string // of a family: "server."
 	// set puts the value into b.cfg, or keeps it in b for later; nil: nothing to put.
@@ -104,6 +109,7 @@ var table = sync.OnceValue(func() *keyTable {
 	} {
 		for _, k := range g.keys {
 			k.Group, k.Env = g.name, envName(k.Name)
+			k.Unit, k.Since = unitOf(&k), sinceOf(&k)
 			t.keys = append(t.keys, k)
 		}
 	}
@@ -150,6 +156,7 @@ func (t *keyTable) suggest(written string) string {
 
 func (k Key) alias(names ...string) Key     { k.Aliases = names; return k }
 func (k Key) withoutFile(def string) Key    { k.DefaultNoFile = def; return k }
+func (k Key) changeable() Key               { k.Changeable = true; return k }
 func (k Key) kept() Key                     { k.Status = Kept; return k }
 func (k Key) agreeing(values ...string) Key { k.agrees = values; return k }
 

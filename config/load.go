@@ -83,10 +83,11 @@ type builder struct {
 	warnings []Warning
 	files    []string // in the order in which they were read
 
-	members   []memberLine
-	groups    map[int]int // group by server number
-	weights   []value
-	providers []authProvider
+	members    []memberLine
+	groups     map[int]int // group by server number
+	groupLines []value
+	weights    []weightLine
+	providers  []authProvider
 }
 
 func (b *builder) problem(o Origin, key, format string, args ...any) {
@@ -281,7 +282,7 @@ func (b *builder) warnNoMeaning() {
 
 func (b *builder) listSettings() {
 	for _, v := range b.sorted() {
-		b.cfg.Settings = append(b.cfg.Settings, Setting{v.name, v.shown(), v.origin})
+		b.cfg.Settings = append(b.cfg.Settings, Setting{v.name, v.shown(), v.origin, NewSecret(v.text)})
 	}
 }
 

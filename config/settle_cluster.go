@@ -38,38 +38,6 @@ func addServer(b *builder, v value) error {
 	return nil
 }
 
-// addGroup is the setter of group.N: the numbers of its servers.
-func addGroup(b *builder, v value) error {
-	group, err := memberNumber(v)
-	if err != nil {
-		return err
-	}
-	for text := range strings.SplitSeq(v.text, ":") {
-		id, err := parseInteger(strings.TrimSpace(text), 1, maxServerID)
-		if err != nil {
-			return fmt.Errorf("server number %w", err)
-		}
-		if other, taken := b.groups[int(id)]; taken {
-			return fmt.Errorf("server %d is in group %d already; allowed: one group per server", id, other)
-		}
-		if b.groups == nil {
-			b.groups = map[int]int{}
-		}
-		b.groups[int(id)] = group
-	}
-	return nil
-}
-
-// addWeight is the setter of weight.N.
-func addWeight(b *builder, v value) error {
-	if _, err := memberNumber(v); err != nil {
-		return err
-	}
-	_, err := parseInteger(v.text, 0, anyInt)
-	b.weights = append(b.weights, v)
-	return err
-}
-
 // memberNumber is the N of server.N.
 func memberNumber(v value) (int, error) {
 	n, err := parseInteger(strings.TrimPrefix(v.name, v.key.prefix), 1, maxServerID)
@@ -114,6 +82,7 @@ func membership(k *Key) bool {
 func (b *builder) settleCluster() {
 	c := &b.cfg.Cluster
 	slices.SortFunc(b.members, func(x, y memberLine) int { return cmp.Compare(x.ID, y.ID) })
+	b.settleGroups()
 	voters := 0
 	for _, m := range b.members {
 		c.Members = append(c.Members, m.Member)
@@ -122,7 +91,6 @@ func (b *builder) settleCluster() {
 		}
 	}
 	b.checkMembers()
-	b.checkGroups()
 	alone := b.flag("standaloneEnabled")
 	b.checkVoters(voters, alone)
 	c.SingleVoter, c.MultiAddress = !alone, b.flag("multiAddress.enabled")
@@ -150,20 +118,6 @@ func (b *builder) checkMembers() {
 			owner[address] = m.ID
 		}
 	}
-}
-
-// checkGroups holds groups and weights to ZooKeeper's rules, and says that they count for
-// nothing: in raft every voter has one vote.
-func (b *builder) checkGroups() {
-	if len(b.groups) == 0 && len(b.weights) == 0 {
-		return
-	}
-	for _, m := range b.members {
-		if _, grouped := b.groups[m.ID]; !grouped && m.Role == Participant {
-			b.problem(m.value.origin, m.value.written, "is in no group; allowed: every participant in one group.N, or no groups at all")
-		}
-	}
-	b.warn(Origin{}, "", "groups and weights of servers are not used: every participant has one vote")
 }
 
 func (b *builder) checkVoters(voters int, alone bool) {

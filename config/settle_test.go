@@ -171,7 +171,7 @@ func TestWhatMakesAnEnsemble(t *testing.T) {
 		{[]string{"server.1=a:1:2:observer"}, false, "observers need an ensemble"},
 		{[]string{"standaloneEnabled=false"}, true, "no server.N line is a participant"},
 		{[]string{"server.1=a:1:2|b:1:2", "server.2=c:1:2", "multiAddress.enabled=true"}, true, ""},
-		{[]string{"server.1=a:1:2", "server.2=b:1:2", "group.1=1:2", "weight.1=2"}, true, ""},
+		{[]string{"server.1=a:1:2", "server.2=b:1:2", "group.1=1:2"}, true, ""},
 		{[]string{"server.255=a:1:2", "extendedTypesEnabled=false"}, false, ""},
 	} {
 		c, _, err := Load(node("1", append(test.lines, "clientPort=2181", "zkd.peerTLSDir=tls")...))

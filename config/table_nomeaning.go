@@ -33,8 +33,8 @@ func noMeaningKeys() []Key {
 		noMeaning("emulate353TTLNodes", KindBool, "false", "TTL nodes have the encoding of 3.5.4 and later.").agreeing("false"),
 		noMeaning("portUnification", KindBool, "false", "The peer port speaks TLS or plain, never both; to change that, all servers are stopped.").agreeing("false"),
 		noMeaning("oraclePath", KindPath, "", "A majority of the servers decides, nobody else."),
-		noMeaning("audit.enable", KindBool, "false", "There is no audit log.").agreeing("false"),
-		noMeaning("audit.impl.class", KindClass, "", "There is no audit log."),
+		noMeaning("audit.impl.class", KindClass, "", "The audit log is written by zkd itself, in the form of ZooKeeper's loggers; see audit.enable.").
+			agreeing("org.apache.zookeeper.audit.Slf4jAuditLogger", "org.apache.zookeeper.audit.Log4jAuditLogger"),
 		noMeaning("ssl.sslProvider", KindEnum, "JDK", "TLS is Go's."),
 		noMeaning("fips-mode", KindBool, "true", "It picks TLS versions and hashes of the Java machine; see ssl.enabledProtocols."),
 		noMeaning("admin.httpVersion", KindInt, "11", "HTTP/1.1 is always spoken."),

@@ -25,18 +25,24 @@ const expiresSoon = 30 * 24 * time.Hour
 // Peer is the TLS of the port between the servers of a cluster, where each side shows a
 // certificate that names its member.
 //
-// A renewed certificate is taken up by itself. Whom this server trusts is fixed when Peer is
-// made, because crypto/tls keeps that in a place of its own for each direction; a change of it
-// is logged and waits for a restart. So whatever is in use has been checked against what is in
-// use: a certificate that the trusted ones have not signed is never taken up.
+// A renewed certificate is taken up by itself, and so are authorities: Config does not change,
+// Roots says whom to trust now. Whatever is in use has been checked against what is in use: a
+// certificate that the trusted ones have not signed is never taken up, nor are authorities that
+// do not vouch for the certificate of this server.
 type Peer struct {
 	watcher
 	id     int
 	folder string // zkd.peerTLSDir, "" with stores
 	outer  *tls.Config
 
-	trusted []*x509.Certificate // immutable
+	trusted atomic.Pointer[trust]
 	current atomic.Pointer[tls.Certificate]
+}
+
+// trust is whom this server believes. It is immutable.
+type trust struct {
+	certificates []*x509.Certificate
+	pool         *x509.CertPool
 }
 
 // NewPeer reads the stores that a cluster's configuration names. Without TLS between servers
@@ -56,16 +62,17 @@ func NewPeer(cluster *config.Cluster, log *slog.Logger) (*Peer, error) {
 		folder:  cluster.PeerTLSDir,
 	}
 	p.load = p.reload
-	var err error
-	if p.trusted, err = p.readTrusted(); err != nil {
+	trusted, err := p.readTrusted()
+	if err != nil {
 		return nil, err
 	}
+	p.trusted.Store(trusted)
 	if err := p.read(); err != nil {
 		return nil, err
 	}
 	p.lastPoll.Store(p.now().UnixNano())
 	p.warnOfKey()
-	roots := pool(p.trusted)
+	roots := p.trusted.Load().pool
 	p.outer = &tls.Config{
 		MinVersion:             side.MinVersion,
 		RootCAs:                roots,
@@ -85,6 +92,15 @@ func (p *Peer) Config() *tls.Config {
 		return nil
 	}
 	return p.outer
+}
+
+// Roots are the authorities that are trusted now; nil without TLS.
+func (p *Peer) Roots() *x509.CertPool {
+	if p == nil {
+		return nil
+	}
+	p.poll()
+	return p.trusted.Load().pool
 }
 
 // Reload reads the stores again now. After an error the old certificate stays in use.
@@ -109,29 +125,40 @@ func (p *Peer) certificate() *tls.Certificate {
 	return p.current.Load()
 }
 
-// reload replaces current.
+// reload replaces current and trusted. New authorities are judged together with the new
+// certificate: both may come at once. If they do not fit each other the old ones stay, and the
+// certificate has to fit those.
 func (p *Peer) reload() error {
 	keys, err := loadKeys(&p.side.KeyStore)
 	if err != nil {
 		return p.advise(fmt.Errorf("key store %q: %w", p.side.KeyStore.Location, err))
 	}
 	next, err := p.choose(keys)
-	if err == nil {
-		err = p.check(next)
-	}
 	if err != nil {
 		return fmt.Errorf("key store %q: %w", p.side.KeyStore.Location, err)
 	}
+	old := p.trusted.Load()
+	trusted, trustErr := p.readTrusted()
+	if trustErr != nil || sameCertificates(trusted.certificates, old.certificates) {
+		trusted = old
+	} else if err := p.check(next, trusted); err != nil {
+		trusted, trustErr = old, err
+	}
+	if err := p.check(next, trusted); err != nil {
+		return fmt.Errorf("key store %q: %w", p.side.KeyStore.Location, err)
+	}
+	p.trusted.Store(trusted)
 	p.current.Store(next)
 	level := slog.LevelInfo
 	if next.Leaf.NotAfter.Sub(p.now()) < expiresSoon {
 		level = slog.LevelWarn
 	}
 	p.log.Log(context.Background(), level, "TLS keys of the peer port are loaded", "subject", SubjectDN(next.Leaf), "expires", next.Leaf.NotAfter)
-	if trusted, err := p.readTrusted(); err != nil {
-		p.log.Error("the changed trust store of the peer port cannot be used, the old one stays in use", "error", err)
-	} else if !sameCertificates(trusted, p.trusted) {
-		p.log.Warn("the trust store of the peer port has changed; restart this server to use it", "file", p.side.TrustStore.Location)
+	switch {
+	case trustErr != nil:
+		p.log.Error("the changed trust store of the peer port cannot be used, the old one stays in use", "error", trustErr)
+	case trusted != old:
+		p.log.Info("other authorities are trusted at the peer port", "file", p.side.TrustStore.Location, "certificates", len(trusted.certificates))
 	}
 	return nil
 }
@@ -154,7 +181,7 @@ func (p *Peer) choose(keys []tls.Certificate) (*tls.Certificate, error) {
 }
 
 // check refuses a certificate that no other member would take.
-func (p *Peer) check(c *tls.Certificate) error {
+func (p *Peer) check(c *tls.Certificate, by *trust) error {
 	now := p.now()
 	switch {
 	case now.Before(c.Leaf.NotBefore):
@@ -162,7 +189,7 @@ func (p *Peer) check(c *tls.Certificate) error {
 	case now.After(c.Leaf.NotAfter):
 		return fmt.Errorf("its certificate has expired on %s; %s --force", c.Leaf.NotAfter.UTC().Format(time.RFC3339), p.remedy())
 	}
-	o := x509.VerifyOptions{Roots: pool(p.trusted), Intermediates: x509.NewCertPool(), CurrentTime: now}
+	o := x509.VerifyOptions{Roots: by.pool, Intermediates: x509.NewCertPool(), CurrentTime: now}
 	for _, der := range c.Certificate[1:] {
 		if between, err := x509.ParseCertificate(der); err == nil {
 			o.Intermediates.AddCert(between)
@@ -177,7 +204,7 @@ func (p *Peer) check(c *tls.Certificate) error {
 		case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
 			return errors.New("its certificate must be good for servers and for clients (extended key usages serverAuth and clientAuth)")
 		default:
-			return fmt.Errorf("the certificates that this server has trusted since its start (%s) do not vouch for its own: %w", p.side.TrustStore.Location, err)
+			return fmt.Errorf("the certificates that this server trusts (%s) do not vouch for its own: %w", p.side.TrustStore.Location, err)
 		}
 	}
 	return nil
@@ -196,7 +223,7 @@ func (p *Peer) advise(err error) error {
 	return err
 }
 
-func (p *Peer) readTrusted() ([]*x509.Certificate, error) {
+func (p *Peer) readTrusted() (*trust, error) {
 	trusted, err := loadTrust(&p.side.TrustStore)
 	if err == nil && len(trusted) == 0 {
 		err = errors.New("no trusted certificate in it, so no server could connect")
@@ -204,7 +231,7 @@ func (p *Peer) readTrusted() ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, p.advise(fmt.Errorf("trust store %q: %w", p.side.TrustStore.Location, err))
 	}
-	return trusted, nil
+	return &trust{trusted, pool(trusted)}, nil
 }
 
 // warnOfKey looks for what must not be on a server: who has the CA's key can be every member.

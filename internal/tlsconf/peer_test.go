@@ -260,18 +260,47 @@ func TestPeerTrustsAllOfCAFile(t *testing.T) {
 	}
 }
 
-func TestPeerSaysThatANewTrustStoreWaits(t *testing.T) {
+// The CA is changed while the server runs, in the order of docs/security-peer.md.
+func TestPeerFollowsAChangeOfTheCA(t *testing.T) {
 	f := newPeerFixture(t)
 	p := f.mustOpen()
-	f.trust(f.ca, newAuthority(t, "next"))
-	shown(t, p)
-	if !strings.Contains(f.log.String(), "restart this server to use it") {
-		t.Errorf("got %s", f.log.String())
+	old, next := f.ca, newAuthority(t, "next")
+	trusts := func(when string, want ...*identity) {
+		t.Helper()
+		got := p.Roots()
+		pool := x509.NewCertPool()
+		for _, w := range want {
+			pool.AddCert(w.leaf)
+		}
+		if !got.Equal(pool) {
+			t.Fatalf("%s: the wrong authorities are trusted: %s", when, f.log.String())
+		}
 	}
-	f.put(config.PeerCAFile(f.cluster.PeerTLSDir), []byte("nothing"))
-	shown(t, p)
+	before := p.Roots()
+	trusts("at the start", old)
+	f.trust(old, next)
+	trusts("both", old, next)
+	if p.Roots() == before {
+		t.Error("the pool must be another one, by which the change is seen")
+	}
+	f.trust(next)
+	trusts("too early: its own certificate is of the old one", old, next)
 	if !strings.Contains(f.log.String(), "the changed trust store of the peer port cannot be used") {
 		t.Errorf("got %s", f.log.String())
+	}
+	f.trust(old, next)
+	f.ca = next
+	own := f.member(2, nil)
+	f.show(own)
+	if !shown(t, p).Equal(own.leaf) {
+		t.Fatalf("the certificate of the new CA is not used: %s", f.log.String())
+	}
+	f.trust(next)
+	trusts("the new one alone", next)
+	f.put(config.PeerCAFile(f.cluster.PeerTLSDir), []byte("nothing"))
+	trusts("a broken file", next)
+	if err := p.Reload(); err != nil {
+		t.Errorf("the certificate is still good: %v", err)
 	}
 }
 
@@ -310,7 +339,7 @@ func TestPeerFindsItsOwnAmongManyKeys(t *testing.T) {
 
 func TestPeerWithoutTLSIsNothing(t *testing.T) {
 	p, err := NewPeer(&config.Cluster{ServerID: 1}, nil)
-	if p != nil || err != nil || p.Config() != nil || p.Reload() != nil || !p.Expires().IsZero() {
+	if p != nil || err != nil || p.Config() != nil || p.Roots() != nil || p.Reload() != nil || !p.Expires().IsZero() {
 		t.Errorf("got %v, %v", p, err)
 	}
 }

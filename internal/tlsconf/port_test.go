@@ -95,7 +95,7 @@ func transport(t *testing.T, id int, c *tls.Config, addresses map[raft.ServerID]
 	t.Helper()
 	tr, err := peer.New(peer.Options{
 		ID: serverID(id), Cluster: "c", Listen: "127.0.0.1:0", TLS: c,
-		Resolve: func(to raft.ServerID) (string, error) { return addresses[to], nil },
+		Resolve: func(to raft.ServerID) ([]string, error) { return []string{addresses[to]}, nil },
 		VerifyMember: func(of raft.ServerID, certificate *x509.Certificate) error {
 			if sees != nil {
 				sees(certificate)

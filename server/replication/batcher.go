@@ -96,16 +96,10 @@ func (b *batcher) lead() bool {
 	if !b.submit(chunk{}) || !b.settle() {
 		return false
 	}
-	// Applying runs in this process's FSM goroutine, so the level is that of the whole log.
 	b.n.mu.RLock()
-	level := b.n.machine.Level()
 	_, _, known := b.n.machine.Ensemble()
 	b.n.mu.RUnlock()
 	var first chunk
-	if level < state.CurrentLevel { // all members know the current one: there has been one only
-		first.b = state.AppendCommand(first.b, &state.Command{Kind: state.KindLevel, Level: state.CurrentLevel})
-		first.count++
-	}
 	if !known && b.n.o.Ensemble != "" {
 		first.b = state.AppendCommand(first.b, &state.Command{Kind: state.KindMembers, Members: state.MembersInitial, Body: []byte(b.n.o.Ensemble)})
 		first.count++
@@ -204,7 +198,7 @@ func (b *batcher) reap() bool {
 	f := b.inflight[0]
 	b.inflight = b.inflight[1:]
 	err := f.Error()
-	if err == nil || errors.Is(err, raft.ErrRaftShutdown) && b.n.halted() {
+	if err == nil || b.n.halted() {
 		return !b.n.halted()
 	}
 	if b.n.peers == nil {
@@ -235,9 +229,22 @@ func (b *batcher) relead() {
 }
 
 // close refuses further commands, submits those that wait and returns when all are applied,
-// or lost with the leadership.
-func (b *batcher) close() {
+// or lost with the leadership, or patience is over. Then their clients do not know what
+// became of them, as after a crash.
+func (b *batcher) close(patience time.Duration) {
 	b.q.close()
 	close(b.stop)
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-b.done:
+		return
+	case <-t.C:
+	}
+	b.n.o.Logger.Warn("the other servers do not store what was proposed last: stopping without", "waited", patience)
+	b.n.deadOnce.Do(func() { close(b.n.dead) })
+	b.n.engineMu.Lock()
+	b.n.engine.Load().down() // which ends the wait for the entries under way
+	b.n.engineMu.Unlock()
 	<-b.done
 }

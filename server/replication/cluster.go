@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -32,21 +33,30 @@ const (
 	kindReport  = peer.FirstKind + 1 // the Observer's reports to the leader
 	kindDigest  = peer.FirstKind + 2 // digests of the machine, for the leader to compare
 	kindRepair  = peer.FirstKind + 3 // a snapshot for a member whose machine is wrong
+	// kindTransfer: the leadership is to go to somebody
+	kindTransfer = peer.FirstKind + 4
+	kindLevel    = peer.FirstKind + 5 // the feature level is to be raised, see level.go
 )
 
 // A Member is another server, or this one, as the configuration names it.
 type Member struct {
-	Number   int    // myid
-	Address  string // host:port of the peer port, resolved at every dial
-	Observer bool   // has no vote
+	Number  int    // myid
+	Address string // host:port of the peer port, resolved at every dial
+	// More are further addresses of it, which are dialed in turn.
+	More     []string
+	Observer bool // has no vote
 }
 
 // A Cluster is what a Node needs to be one of several.
 type Cluster struct {
 	Members []Member // this one, too
 	Listen  string   // address of the peer port
-	Network peer.Network
-	TLS     *tls.Config // of the peer port; nil: none
+	// AlsoListen are further ones.
+	AlsoListen []string
+	Network    peer.Network
+	TLS        *tls.Config // of the peer port; nil: none
+	// Roots are the authorities that are trusted at present; nil: those of TLS.
+	Roots func() *x509.CertPool
 	// BootstrapMajority is the operator's word that the servers that do not answer when a
 	// cluster is formed have empty disks.
 	BootstrapMajority bool
@@ -85,7 +95,7 @@ func (n *Node) openPeers() error {
 	var err error
 	n.peers, err = peer.New(peer.Options{
 		ID: n.stores.id.serverID(), Cluster: n.stores.id.joined(), Boot: n.o.Boot,
-		Listen: c.Listen, Network: c.Network, TLS: c.TLS, Resolve: n.resolve,
+		Listen: c.Listen, AlsoListen: c.AlsoListen, Network: c.Network, TLS: c.TLS, Roots: c.Roots, Resolve: n.resolve,
 		Voters: n.voters, CommitLimit: n.commitLimit, PeerDown: n.peerDown, Introduce: n.introduce,
 		BeforeAnswer: n.durability.settle, Spool: n.spool(), Logger: n.o.Logger,
 	})
@@ -96,22 +106,24 @@ func (n *Node) openPeers() error {
 	n.peers.Handle(kindReport, n.serveReport)
 	n.peers.Handle(kindDigest, n.serveDigest)
 	n.peers.Handle(kindRepair, n.serveRepair)
+	n.peers.Handle(kindTransfer, n.serveTransfer)
+	n.peers.Handle(kindLevel, n.serveLevel)
 	return nil
 }
 
 // resolve finds a member by its number: the incarnation changes, the place does not. What the
 // cluster has agreed on goes before the configuration of this server.
-func (n *Node) resolve(id raft.ServerID) (string, error) {
+func (n *Node) resolve(id raft.ServerID) ([]string, error) {
 	number := peer.Number(id)
-	if address, ok := n.plannedAddress(number); ok {
-		return address, nil
+	if addresses, ok := n.plannedAddresses(number); ok {
+		return addresses, nil
 	}
 	for _, m := range n.o.Cluster.Members {
 		if m.Number == number {
-			return m.Address, nil
+			return append([]string{m.Address}, m.More...), nil
 		}
 	}
-	return "", fmt.Errorf("server %d is no member, and there is no line server.%d", number, number)
+	return nil, fmt.Errorf("server %d is no member, and there is no line server.%d", number, number)
 }
 
 // voters of raft's latest configuration.
@@ -234,31 +246,6 @@ func (n *Node) progressed() {
 		close(n.progress)
 		n.progress = nil
 	}
-}
-
-// StepDown hands the leadership to another server, if this one has it, and returns when it
-// has been taken over, or cannot be. Commands that were accepted are applied before; those
-// that come meanwhile are refused with ErrNotLeader.
-func (n *Node) StepDown(ctx context.Context) error {
-	if n.peers == nil || !n.up.Load() || n.raft().State() != raft.Leader {
-		return nil
-	}
-	if r, gen := n.queue.current(); r == routeLog {
-		n.queue.unroute(gen)
-	}
-	done := make(chan error, 1)
-	go func() { done <- n.raft().LeadershipTransfer().Error() }() // ends within the election timeout
-	var err error
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = contextError(ctx, "another leader")
-	}
-	if err != nil {
-		n.batcher.relead()
-		return fmt.Errorf("the leadership was not handed over: %w", err)
-	}
-	return nil
 }
 
 // tellCommit has the followers learn of a commit at once, if this server leads.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +17,9 @@ import (
 
 // Equal logs make equal machines, unless a server's memory or this program fails. So all
 // servers of a cluster compare: each notes the digest of its machine at the same log entries,
-// and tells the leader what it has noted, over a stream of its own:
+// and tells the leader what it has noted, over a stream of its own. Those entries are every
+// digestEvery-th one and each that holds no command: with such a mark the leader has an idle
+// cluster compare, too.
 //
 //	member → leader   what was noted since the last message, once per reportInterval
 //	leader → member   a verdict
@@ -35,6 +38,8 @@ import (
 const (
 	// digestEvery is the distance of the entries at which digests are noted.
 	digestEvery = 256
+	// defaultDigestInterval is the longest time without a comparison.
+	defaultDigestInterval = 30 * time.Second
 	// keepNotes of a server's own, for a leader to come.
 	keepNotes = 64
 	// keepHeard notes of each member, at the leader: more, for one that lags is compared later.
@@ -47,6 +52,8 @@ const (
 	openSay     = 60
 	// repairPause is between two attempts to be repaired.
 	repairPause = 200 * time.Millisecond
+	// conditionAge is for how long a report says how a member is.
+	conditionAge = 5 * reportInterval
 	// maxRepairs within repairWindow: a machine that fails more often is broken.
 	maxRepairs   = 3
 	repairWindow = time.Hour
@@ -62,6 +69,14 @@ type notebook struct {
 	mu    sync.Mutex // guards what follows
 	notes []note     // ascending
 	epoch uint64     // rises when all are forgotten
+	last  time.Time  // when the newest was made
+}
+
+// age is the time since the last note; long if there is none.
+func (b *notebook) age() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Since(b.last)
 }
 
 // add is called by the applier.
@@ -72,6 +87,7 @@ func (b *notebook) add(x note) {
 		b.notes = append(b.notes[:0], b.notes[1:]...)
 	}
 	b.notes = append(b.notes, x)
+	b.last = time.Now()
 }
 
 // forget is called when the machine was replaced: the notes are of another one.
@@ -103,15 +119,19 @@ type bookmark struct{ epoch, index uint64 }
 // A report is what a member tells the leader:
 //
 //	0  1  bit 0: in quarantine; bit 1: what was reported before is void
-//	1  16 per note: index, digest
+//	1  4  how long a sync of the log takes there at present, µs; 0: not known (slowdisk.go)
+//	5  16 per note: index, digest
 type report struct {
 	sick, fresh bool
+	syncMicros  uint32
 	notes       []note // ascending
 }
 
 const (
 	bitSick  = 1 << 0
 	bitFresh = 1 << 1
+
+	reportHead = 5
 )
 
 var errReport = errors.New("a message about digests that cannot be decoded")
@@ -124,7 +144,7 @@ func (r *report) append(b []byte) []byte {
 	if r.fresh {
 		bits |= bitFresh
 	}
-	b = append(b, bits)
+	b = binary.BigEndian.AppendUint32(append(b, bits), r.syncMicros)
 	for _, x := range r.notes {
 		b = binary.BigEndian.AppendUint64(b, x.index)
 		b = binary.BigEndian.AppendUint64(b, x.digest)
@@ -133,12 +153,12 @@ func (r *report) append(b []byte) []byte {
 }
 
 func (r *report) decode(b []byte) error {
-	if len(b) == 0 || b[0]&^(bitSick|bitFresh) != 0 || len(b)%16 != 1 || len(b) > 1+16*keepNotes {
+	if len(b) < reportHead || b[0]&^(bitSick|bitFresh) != 0 || len(b)%16 != reportHead || len(b) > reportHead+16*keepNotes {
 		return errReport
 	}
-	*r = report{sick: b[0]&bitSick != 0, fresh: b[0]&bitFresh != 0}
+	*r = report{sick: b[0]&bitSick != 0, fresh: b[0]&bitFresh != 0, syncMicros: binary.BigEndian.Uint32(b[1:])}
 	var last uint64
-	for b = b[1:]; len(b) > 0; b = b[16:] {
+	for b = b[reportHead:]; len(b) > 0; b = b[16:] {
 		x := note{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}
 		if x.index <= last {
 			return errReport
@@ -190,8 +210,28 @@ func (v *verdict) decode(b []byte) error {
 type judge struct {
 	gen uint64 // of the leadership
 
-	mu    sync.Mutex
-	heard map[raft.ServerID][]note // guarded by mu
+	mu     sync.Mutex
+	heard  map[raft.ServerID][]note    // guarded by mu
+	health map[raft.ServerID]condition // guarded by mu
+}
+
+// A condition is what a member has reported of itself last.
+type condition struct {
+	sick   bool
+	syncNs int64 // how long its disk takes, 0: not known
+	at     time.Time
+}
+
+// conditionOf returns what a member has reported last; false if that is too old to count.
+func (j *judge) conditionOf(id raft.ServerID) (condition, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c, ok := j.health[id]
+	return c, ok && time.Since(c.at) < conditionAge
+}
+
+func newJudge(gen uint64) *judge {
+	return &judge{gen: gen, heard: map[raft.ServerID][]note{}, health: map[raft.ServerID]condition{}}
 }
 
 // hear adds the report of a member.
@@ -209,6 +249,7 @@ func (j *judge) hear(id raft.ServerID, r *report) {
 		notes = slices.Clone(notes[len(notes)-keepHeard:])
 	}
 	j.heard[id] = notes
+	j.health[id] = condition{r.sick, int64(r.syncMicros) * int64(time.Microsecond), time.Now()}
 }
 
 // judge rules about a member at the newest entry that allows a ruling. undecided is the
@@ -265,11 +306,28 @@ func (n *Node) judgeOf(gen uint64) *judge {
 	defer n.judgeMu.Unlock()
 	switch {
 	case n.judgeNow == nil || n.judgeNow.gen < gen:
-		n.judgeNow = &judge{gen: gen, heard: map[raft.ServerID][]note{}}
+		n.judgeNow = newJudge(gen)
 	case n.judgeNow.gen > gen:
 		return nil
 	}
 	return n.judgeNow
+}
+
+// reportedSick says whether a member has told this leader that its data are wrong.
+func (n *Node) reportedSick(id raft.ServerID) bool {
+	c, ok := n.conditionOf(id)
+	return ok && c.sick
+}
+
+// conditionOf is how a member is by its reports to this leader.
+func (n *Node) conditionOf(id raft.ServerID) (condition, bool) {
+	n.judgeMu.Lock()
+	j := n.judgeNow
+	n.judgeMu.Unlock()
+	if j == nil {
+		return condition{}, false
+	}
+	return j.conditionOf(id)
 }
 
 // compareDigests reports to whoever leads, this server included, until stop.
@@ -341,7 +399,7 @@ func (n *Node) sendDigests(ctx context.Context, s *peer.Stream) error {
 
 // report says what was noted after a bookmark, and returns the next one.
 func (n *Node) report(at bookmark, first bool) (report, bookmark) {
-	r := report{sick: n.InQuarantine()}
+	r := report{sick: n.InQuarantine(), syncMicros: uint32(min(n.syncs.typical().Microseconds(), math.MaxUint32))}
 	epoch := at.epoch
 	r.notes, at = n.notes.since(at)
 	r.fresh = first || at.epoch != epoch
@@ -379,6 +437,9 @@ func (n *Node) judgeSelf(ctx context.Context) {
 		var r report
 		r, at = n.report(at, first)
 		j.hear(self, &r)
+		if n.notes.age() >= n.o.DigestInterval && len(n.voters()) > 1 {
+			n.mark(gen)
+		}
 		v, undecided := j.judge(self, n.voters())
 		if open++; v.ruling != agrees || undecided == 0 {
 			open = 0
@@ -403,6 +464,12 @@ func (n *Node) judgeSelf(ctx context.Context) {
 		}
 		sleep(ctx, reportInterval)
 	}
+}
+
+// mark puts an entry without commands into the log, after which all note their digests. If
+// commands come along it is no mark any more; then the next second brings another one.
+func (n *Node) mark(gen uint64) {
+	_ = n.queue.push(gen, 0, false, func(b []byte) []byte { return b }) // an error: another leads now
 }
 
 // handOver gives the leadership away, if it can.
@@ -464,6 +531,10 @@ func (n *Node) quarantine(v *verdict, epoch uint64) {
 	n.sickAt.Store(max(n.applied.Load(), 1))
 	n.o.Observer.Quarantined()
 	n.mu.Unlock()
+	if err := n.stores.sick.write(n.sickAt.Load()); err != nil {
+		n.fail(fmt.Errorf("cannot note durably that the data here are wrong: %w", err))
+		return
+	}
 	n.o.Logger.Error("this server's data are not those of the majority: its clients are sent away until it is repaired",
 		"index", v.index, "digest", hex64(v.mine), "of the majority", hex64(v.right), "applied", n.applied.Load())
 	select {

@@ -55,7 +55,7 @@ func TestAJudgeRulesByTheMajorityOfTheVoters(t *testing.T) {
 		}, verdict{noMajority, 256, wrong, 0}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			j := &judge{heard: map[raft.ServerID][]note{}}
+			j := newJudge(1)
 			for id, notes := range c.heard {
 				j.hear(id, &report{notes: notes})
 			}
@@ -74,7 +74,7 @@ func TestAJudgeForgetsWhatAMemberTakesBack(t *testing.T) {
 		"it has new notes only": {fresh: true, notes: []note{{512, 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := &judge{heard: map[raft.ServerID][]note{}}
+			j := newJudge(1)
 			for i, id := range voters {
 				j.hear(id, &report{notes: []note{{256, uint64(min(i, 1))}}})
 			}
@@ -234,7 +234,7 @@ func TestAMachineThatFailsAgainAndAgainIsGivenUp(t *testing.T) {
 }
 
 func FuzzReport(f *testing.F) {
-	for _, r := range []report{{}, {sick: true}, {fresh: true, notes: []note{{256, 1}, {512, 2}}}} {
+	for _, r := range []report{{}, {sick: true, syncMicros: 7}, {fresh: true, notes: []note{{256, 1}, {512, 2}}}} {
 		f.Add(r.append(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -242,7 +242,7 @@ func FuzzReport(f *testing.F) {
 		if r.decode(b) != nil {
 			return
 		}
-		if err := again.decode(r.append(nil)); err != nil || again.sick != r.sick || again.fresh != r.fresh || !slices.Equal(again.notes, r.notes) {
+		if err := again.decode(r.append(nil)); err != nil || again.sick != r.sick || again.fresh != r.fresh || again.syncMicros != r.syncMicros || !slices.Equal(again.notes, r.notes) {
 			t.Fatalf("%+v, then %+v: %v", r, again, err)
 		}
 	})

@@ -125,7 +125,9 @@ func (d *durability) end() {
 // sync makes durable what is written.
 func (d *durability) sync() error {
 	start := d.n.o.Now()
+	end := d.n.syncs.begin()
 	index, err := d.log.Sync()
+	end()
 	if err != nil {
 		if d.n.storesLive.Load() {
 			d.n.fail(err)

@@ -68,8 +68,10 @@ func (s *stuckFS) free() {
 }
 
 // diskTrio is a cluster whose members have disks that lose what is not synced.
-func diskTrio(t *testing.T) (*trio, []*vfstest.Disk) {
-	c := newTrio(t, 3)
+func diskTrio(t *testing.T) (*trio, []*vfstest.Disk) { return diskCluster(t, 3) }
+
+func diskCluster(t *testing.T, size int) (*trio, []*vfstest.Disk) {
+	c := newTrio(t, size)
 	var disks []*vfstest.Disk
 	for _, v := range c.members {
 		d := vfstest.New()
@@ -218,23 +220,27 @@ func TestWhatWasWrittenAsLeaderIsSyncedBeforeASuccessorHearsOfIt(t *testing.T) {
 // powerLoss takes the power from some members under load, again and again. What was applied
 // anywhere, and so may have been answered, must be there in the end, once, and in order.
 func powerLoss(t *testing.T, choose func(c *trio, rng *rand.Rand) []*voice) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
-	c, disks := diskTrio(t)
-	c.start(1, 2, 3)
-	c.sessions()
 	rounds := 12
 	if testing.Short() {
 		rounds = 4
 	}
+	powerLossOf(t, 3, rounds, choose)
+}
+
+func powerLossOf(t *testing.T, size, rounds int, choose func(c *trio, rng *rand.Rand) []*voice) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	c, disks := diskCluster(t, size)
+	c.start([]int{1, 2, 3, 4, 5}[:size]...)
+	c.sessions()
 	for range rounds {
 		victims := choose(c, rng)
 		stop := make(chan struct{})
 		var writers sync.WaitGroup
 		for _, v := range c.members {
 			writers.Go(func() {
-				for range 2000 {
+				for range 6000 / size / (size - 2) { // the machine has to bear them all
 					select {
 					case <-stop:
 						return

@@ -14,6 +14,14 @@ import (
 // machine that is very busy 30 ms were not enough: the votes were split.
 const stagger = 75 * time.Millisecond
 
+// maxFruitless doublings of it are enough for the slowest disk: votes are synced before they are
+// given, and where that takes longer than the stagger, those who stand one after the other split
+// the votes again and again. So each who has stood in vain makes more room for those before him.
+const maxFruitless = 5
+
+// steadyLooks at a leader who is heard, of silenceLook each, end that.
+const steadyLooks = 20
+
 // peerDown is called when the process of a member is gone. If it led, a new leader is elected
 // at once instead of after a timeout.
 //
@@ -25,7 +33,7 @@ const stagger = 75 * time.Millisecond
 // its log be too short to be elected, the next follows.
 func (n *Node) peerDown(d peer.Down) {
 	if n.up.Load() {
-		go n.standFor(d)
+		n.spawn(func() { n.standFor(d) })
 	}
 }
 
@@ -34,7 +42,9 @@ func (n *Node) standFor(d peer.Down) {
 	if !n.mayStand(d, self) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), electionTimeout)
+	whole, stop := n.until(n.halt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(whole, electionTimeout)
 	defer cancel()
 	if v := n.peers.Ask(ctx, d); !v.Dead() {
 		n.o.Logger.Info("the connection to the leader broke, but it is not dead for a majority", "leader", d.ID)
@@ -62,7 +72,7 @@ func (n *Node) awaitTurn(ctx context.Context, d peer.Down, self raft.ServerID) b
 			rank++
 		}
 	}
-	timer := time.NewTimer(time.Duration(rank) * stagger)
+	timer := time.NewTimer(time.Duration(rank) * stagger << min(n.fruitless.Load(), maxFruitless))
 	defer timer.Stop()
 	for {
 		l := n.leadership()
@@ -106,6 +116,7 @@ func (n *Node) listen(stop <-chan struct{}) {
 	defer t.Stop()
 	last := time.Now()
 	var contact time.Time
+	steady := 0
 	for {
 		select {
 		case <-t.C:
@@ -120,6 +131,11 @@ func (n *Node) listen(stop <-chan struct{}) {
 			n.silent.Add(int64(min(now.Sub(last), 2*silenceLook)))
 		}
 		last = now
+		if steady++; n.silence() > 2*silenceLook {
+			steady = 0
+		} else if steady > steadyLooks {
+			n.fruitless.Store(0)
+		}
 		if n.silence() >= silenceLimit {
 			n.considerStanding(ctx)
 			last = time.Now()
@@ -140,6 +156,7 @@ func (n *Node) considerStanding(ctx context.Context) {
 	}
 	n.o.Logger.Info("a majority hears of no leader: standing for election", "silent", d.ID)
 	n.stand()
+	n.fruitless.Add(1)
 	n.silent.Store(0) // give the election its time
 }
 

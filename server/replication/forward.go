@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/zkd-project/zkd/internal/failpoint"
 	"github.com/zkd-project/zkd/server/replication/peer"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -130,6 +131,9 @@ func (n *Node) sendTo(ctx context.Context, s *peer.Stream, gen uint64) {
 		}
 		message = binary.BigEndian.AppendUint32(message[:0], uint32(c.count))
 		message = append(message, c.b...)
+		if failpoint.Err(failpoint.Forward) != nil {
+			return
+		}
 		if s.Send(message) != nil {
 			return
 		}

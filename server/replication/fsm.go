@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/zkd-project/zkd/internal/failpoint"
 	"github.com/zkd-project/zkd/server/state"
 )
 
@@ -103,6 +104,7 @@ func (f *fsm) apply() {
 	n, o := f.n, f.n.o.Observer
 	start := n.o.Now()
 	n.mu.Lock()
+	failpoint.Hit(failpoint.ApplyBefore)
 	m := n.machine
 	m.BeginBatch(&f.header)
 	for i := range f.commands {
@@ -110,10 +112,11 @@ func (f *fsm) apply() {
 		o.Applied(&f.commands[i], &f.result)
 	}
 	n.applied.Store(f.header.Index)
-	if n.peers != nil && f.header.Index%digestEvery == 0 {
+	if n.peers != nil && (f.header.Index%digestEvery == 0 || len(f.commands) == 0) {
 		n.notes.add(note{f.header.Index, m.Digest()})
 	}
 	o.BatchDone()
+	failpoint.Hit(failpoint.ApplyAfter)
 	n.mu.Unlock()
 	n.o.Meters.Applied(len(f.commands), n.o.Now().Sub(start))
 	o.BatchReleased()
@@ -143,10 +146,13 @@ func (f *fsm) Restore(in io.ReadCloser) error {
 		return err
 	}
 	f.bytes, f.count = 0, 0
+	failpoint.Hit(failpoint.InstallBefore)
 	<-f.n.begun
 	restart := f.n.endsBehind(r.d.index)
 	f.n.replaceMachine(m, r.d.index, restart)
+	f.n.noteHealth()
 	f.n.o.Logger.Info("a snapshot of another server was installed", "index", r.d.index, "zxid", fmt.Sprintf("0x%x", m.Zxid()))
+	failpoint.Hit(failpoint.InstallAfter)
 	if restart {
 		select {
 		case f.n.restarts <- struct{}{}:
@@ -176,8 +182,7 @@ type fsmSnapshot struct {
 	s *state.Snapshot
 }
 
-// Persist writes the snapshot, beside the applier. An error ends the node, unless it is
-// closing anyway.
+// Persist writes the snapshot, beside the applier.
 func (p *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 	err := p.s.Write(p.n.mu.RLocker(), &stoppableWriter{sink, p.n})
 	if err == nil {
@@ -187,7 +192,7 @@ func (p *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 		err = sink.Close()
 	}
 	if err != nil && !errors.Is(err, errClosing) {
-		p.n.fail(fmt.Errorf("cannot take a snapshot: %w", err))
+		p.n.keeper.failed(err)
 	}
 	return err
 }

@@ -45,7 +45,10 @@ func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
 		return nil
 	}
 	start := g.n.o.Now()
-	if err := g.logStore.StoreLogs(entries); err != nil {
+	end := g.n.syncs.begin()
+	err := g.logStore.StoreLogs(entries)
+	end()
+	if err != nil {
 		return g.n.storeFailed(err)
 	}
 	g.n.batcher.noteStored(commands(entries))
@@ -141,7 +144,7 @@ func (g *guardedStable) GetUint64(key []byte) (uint64, error) {
 	return n, g.check(err)
 }
 
-// guardedSnapshots ends the node when a snapshot cannot be created.
+// guardedSnapshots ends the node when a snapshot cannot be created, but for lack of room.
 type guardedSnapshots struct {
 	snapshotStore
 	n *Node
@@ -153,7 +156,7 @@ func (g *guardedSnapshots) Create(v raft.SnapshotVersion, index, term uint64, co
 ) (raft.SnapshotSink, error) {
 	sink, err := g.snapshotStore.Create(v, index, term, config, configIndex, t)
 	if err != nil && g.n.storesLive.Load() {
-		g.n.fail(err)
+		g.n.keeper.failed(err)
 	}
 	return sink, err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -18,6 +20,7 @@ type keeper struct {
 	n        *Node
 	kick     chan struct{}
 	requests chan chan<- error
+	noRoom   atomic.Pointer[error] // of the snapshot under way: raft does not wrap what it is told
 	stop     chan struct{}
 	done     chan struct{}
 }
@@ -45,20 +48,48 @@ func (k *keeper) run() {
 		defer t.Stop()
 		purge = t.C
 	}
+	var again <-chan time.Time
 	for {
 		select {
 		case <-k.stop:
 			return
 		case <-k.kick:
-			if err := k.snapshot(); err != nil && !k.n.halted() {
-				k.n.o.Logger.Warn("no snapshot taken, the next one will cover more", "error", err)
-			}
+			again = k.try()
+		case <-again:
+			again = k.try()
 		case reply := <-k.requests:
 			reply <- k.snapshot()
 		case <-purge:
 			k.purge()
 		}
 	}
+}
+
+// noRoomPause is between two attempts to write a snapshot to a full disk. The log that it would
+// make superfluous is perhaps what fills the disk: it does not wait for more of it.
+const noRoomPause = 10 * time.Second
+
+// try takes a snapshot, and says when to try again.
+func (k *keeper) try() (again <-chan time.Time) {
+	err := k.snapshot()
+	if err == nil || k.n.halted() {
+		return nil
+	}
+	k.n.o.Logger.Warn("no snapshot taken, the next one will cover more", "error", err)
+	if errors.Is(err, syscall.ENOSPC) {
+		return time.After(noRoomPause)
+	}
+	return nil
+}
+
+// failed is told of an error of the snapshot store. It ends the node, unless the disk has no
+// room: what was written so far has no name yet and goes again, the log still has everything.
+func (k *keeper) failed(err error) {
+	if errors.Is(err, syscall.ENOSPC) {
+		k.noRoom.Store(&err)
+		return
+	}
+	k.n.fail(fmt.Errorf("cannot take a snapshot: %w", err))
 }
 
 // request takes a snapshot and returns when it is durable.
@@ -93,9 +124,13 @@ func (k *keeper) snapshot() error {
 		return nil // nothing has happened since
 	}
 	start := n.o.Now()
+	k.noRoom.Store(nil)
 	err := n.raft().Snapshot().Error()
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
+	}
+	if full := k.noRoom.Load(); err != nil && full != nil {
+		err = *full
 	}
 	n.o.Meters.Snapshot(n.o.Now().Sub(start), err)
 	if err != nil {
@@ -131,12 +166,23 @@ func (k *keeper) purge() {
 	last, err2 := n.stores.log.LastIndex()
 	err := errors.Join(err1, err2)
 	// raft wants the entry at which the log ends.
-	if hi := min(files[0].index, last-1); err == nil && first > 0 && last > first && hi >= first {
+	if hi := min(files[0].index-min(n.trailing(), files[0].index), last-1); err == nil && first > 0 && last > first && hi >= first {
 		err = n.stores.log.DeleteRange(first, hi)
 	}
 	if err != nil {
 		n.fail(fmt.Errorf("cannot purge the log: %w", err))
 	}
+}
+
+// trailing entries stay in front of the oldest snapshot. Of those that were under way when a
+// connection broke the leader does not know whether they arrived, and sends them again from the
+// one before. raft looks that one up in the log alone: were it only in the snapshot, it would
+// refuse for ever.
+func (n *Node) trailing() uint64 {
+	if n.o.Cluster == nil {
+		return 0 // there is no leader but itself
+	}
+	return uint64(4 * n.o.MaxInflight)
 }
 
 func (k *keeper) close() {

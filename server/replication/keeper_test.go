@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/sim/disk"
 )
 
 func TestSnapshotsBesideWriters(t *testing.T) {
@@ -45,6 +48,42 @@ func TestSnapshotsBesideWriters(t *testing.T) {
 			t.Fatalf("digest %x, want %x", got, want)
 		}
 	})
+}
+
+// A snapshot for which the disk has no room costs nothing but itself: the node serves on, nothing
+// is left over, and the next one succeeds.
+func TestSnapshotWithoutRoomOnTheDisk(t *testing.T) {
+	for _, op := range []disk.Op{disk.OpCreate, disk.OpWrite, disk.OpSync, disk.OpRename} {
+		t.Run(op.String(), func(t *testing.T) {
+			d := disk.New()
+			o := testOptions()
+			o.Dir, o.FS, o.SnapshotBytes = "/data", d, -1
+			r := openRig(t, o)
+			r.session()
+			r.mustDo(createNode(1, "/a", make([]byte, 1000)))
+			d.Inject(disk.Fault{Op: op, Base: "*.snap*", Err: syscall.ENOSPC})
+			if err := r.SnapshotNow(testContext(t)); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			if _, _, ok := r.LastSnapshot(); ok {
+				t.Fatal("a snapshot that was not written")
+			}
+			for _, name := range d.Files() {
+				if strings.Contains(name, snapSuffix) {
+					t.Fatalf("left over: %s", name)
+				}
+			}
+			r.mustDo(createNode(2, "/b", nil))
+			if err := r.SnapshotNow(testContext(t)); err != nil {
+				t.Fatal(err)
+			}
+			want := r.digestWithoutTerm()
+			r = r.reopen(o)
+			if r.info.SnapshotIndex == 0 || r.digestWithoutTerm() != want {
+				t.Fatalf("started from index %d with another tree", r.info.SnapshotIndex)
+			}
+		})
+	}
 }
 
 func TestSnapCountTakesSnapshots(t *testing.T) {

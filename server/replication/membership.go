@@ -14,7 +14,6 @@ import (
 	"github.com/zkd-project/zkd/server/ensemble"
 	"github.com/zkd-project/zkd/server/replication/peer"
 	"github.com/zkd-project/zkd/server/state"
-	"github.com/zkd-project/zkd/wire"
 )
 
 // The leader sees to it that raft's configuration is what the machine's ensemble says, or the
@@ -41,6 +40,10 @@ const (
 	// joinTimeout is how long a reconfig waits for a server that is to join and makes no
 	// progress, before it is given up.
 	joinTimeout = 10 * time.Second
+	// meetPatience is how long a reconfig waits for the servers that are to join before it
+	// begins, and deadPatience if nothing listens where one of them is to be.
+	meetPatience = 5 * time.Second
+	deadPatience = 2 * time.Second
 )
 
 // A tender changes the membership while this server leads.
@@ -48,6 +51,8 @@ type tender struct {
 	n      *Node
 	target int64     // the reconfig under way
 	since  time.Time // when the last step towards it was taken
+	begun  bool      // all that are to join were there
+	undone bool      // it is given up: who has joined for it goes again
 }
 
 // tend runs until stop.
@@ -108,6 +113,14 @@ func (d *tender) step() (more bool, err error) {
 	}
 	d.watch(p.target)
 	conf := d.n.raft().GetConfiguration().Configuration().Servers
+	if p.target != nil {
+		if goes, err := d.mayGoOn(&p, conf); !goes {
+			return false, err
+		}
+		if d.undone {
+			return d.undo(&p, conf)
+		}
+	}
 	for _, want := range []func(*plan, []raft.Server) (*change, error){d.join, d.leave, d.leaveSelf} {
 		c, err := want(&p, conf)
 		if err != nil {
@@ -123,7 +136,7 @@ func (d *tender) step() (more bool, err error) {
 // watch notes when a target is new.
 func (d *tender) watch(t *state.Target) {
 	if t != nil && t.Zxid != d.target {
-		d.target, d.since = t.Zxid, time.Now()
+		*d = tender{n: d.n, target: t.Zxid, since: time.Now(), begun: t.Steps > 0}
 	}
 }
 
@@ -225,8 +238,9 @@ func (d *tender) conclude(p *plan, conf []raft.Server) error {
 	case d.fits(p, conf):
 		c.Members = state.MembersDone
 	case time.Since(d.since) > joinTimeout:
-		d.n.o.Logger.Warn("a reconfig is given up: a server that is to join is not there, or does not catch up")
-		c.Members, c.Code = state.MembersAborted, wire.NewConfigNoQuorum
+		d.n.o.Logger.Warn("a reconfig is given up: a server that is to join is not there any more, or does not catch up")
+		d.undone = true
+		return nil
 	default:
 		return nil
 	}
@@ -253,14 +267,14 @@ func (d *tender) join(p *plan, conf []raft.Server) (*change, error) {
 		if m.ID == d.n.o.MyID {
 			continue
 		}
-		if c := d.joining(m, conf); c != nil {
+		if c := d.joining(p, m, conf); c != nil {
 			return c, nil
 		}
 	}
 	return nil, nil
 }
 
-func (d *tender) joining(m ensemble.Member, conf []raft.Server) *change {
+func (d *tender) joining(p *plan, m ensemble.Member, conf []raft.Server) *change {
 	n := d.n
 	var known []raft.Server // all incarnations
 	for _, s := range conf {
@@ -288,6 +302,8 @@ func (d *tender) joining(m ensemble.Member, conf []raft.Server) *change {
 	case len(known) > 1:
 		old := known[(at+1)%len(known)].ID
 		return &change{m.ID, "removing the old incarnation of", func() raft.IndexFuture { return n.raft().RemoveServer(old, 0, stepTimeout) }}
+	case votes && known[at].Suffrage != raft.Voter && !d.joinersReady(p, conf):
+		return nil
 	case votes && known[at].Suffrage != raft.Voter:
 		return &change{m.ID, "giving a vote to", func() raft.IndexFuture { return n.raft().AddVoter(id, address, 0, stepTimeout) }}
 	}
@@ -363,11 +379,11 @@ func (n *Node) caughtUp(id raft.ServerID) bool {
 	})
 }
 
-// plannedAddress is where the ensemble of the machine says that a member is.
-func (n *Node) plannedAddress(number int) (string, bool) {
+// plannedAddresses are where the ensemble of the machine says that a member is.
+func (n *Node) plannedAddresses(number int) ([]string, bool) {
 	p, ok := n.plan()
 	if !ok {
-		return "", false
+		return nil, false
 	}
 	m, ok := p.member(number)
 	if !ok {
@@ -376,13 +392,13 @@ func (n *Node) plannedAddress(number int) (string, bool) {
 		n.mu.RUnlock()
 		was := current.Member(number)
 		if was == nil {
-			return "", false
+			return nil, false
 		}
 		m = *was
 	}
-	return peerAddress(&m), true
-}
-
-func peerAddress(m *ensemble.Member) string {
-	return net.JoinHostPort(m.Peers[0].Host, strconv.Itoa(m.Peers[0].Port))
+	var addresses []string
+	for _, a := range m.Peers {
+		addresses = append(addresses, net.JoinHostPort(a.Host, strconv.Itoa(a.Port)))
+	}
+	return addresses, true
 }

@@ -20,6 +20,8 @@ type MemoryStores struct {
 	inUse bool
 	ready bool // has been used before
 	id    identity
+
+	sickAt uint64 // see quarantine.go
 }
 
 // NewMemoryStores returns empty stores.
@@ -130,18 +132,21 @@ type memorySink struct {
 	buf bytes.Buffer
 }
 
-// Close replaces the snapshot before.
+// Close replaces the snapshot before, unless that is newer.
 func (k *memorySink) Close() error {
 	if k.done {
 		return k.err
 	}
 	k.done = true
-	if k.err = k.w.finish(); k.err != nil {
+	if k.err = k.finish(); k.err != nil {
 		return k.err
 	}
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.s.d, k.s.data = k.w.d, bytes.Clone(k.buf.Bytes())
+	// One that a leader has sent may have come in between: the newer one stays.
+	if k.s.data == nil || k.w.d.index >= k.s.d.index {
+		k.s.d, k.s.data = k.w.d, bytes.Clone(k.buf.Bytes())
+	}
 	return nil
 }
 

@@ -39,9 +39,11 @@ type Node struct {
 	durability *durability
 	up         atomic.Bool // raft runs
 	loops      sync.WaitGroup
-	halt       chan struct{} // closed by Close: ends watchLeader and follow
+	halt       chan struct{} // closed by Close: ends the loops
+	spawnMu    sync.Mutex    // held while halt is closed, and while spawn looks at it
 
-	silent atomic.Int64 // ns for which no leader was heard of, see failover.go
+	silent    atomic.Int64 // ns for which no leader was heard of, see failover.go
+	fruitless atomic.Int32 // how often this server has stood for election since a leader was heard for long
 
 	leaderMu  sync.Mutex
 	leaderNow leadership // guarded by leaderMu
@@ -56,6 +58,7 @@ type Node struct {
 	restarts   chan struct{} // raft is to be restarted, after a snapshot was installed
 	keepRaft   atomic.Bool   // it is not: for the test that shows what happens then
 	notes      notebook      // digests of the machine
+	syncs      syncMeter     // what the log's disk takes
 	sickAt     atomic.Uint64 // the entry at which the machine was found to be wrong; 0: it is not
 	sick       chan struct{} // it is to be repaired
 	repairs    []time.Time   // owned by mend
@@ -116,6 +119,9 @@ func (n *Node) recover(info *Info) error {
 	}
 	if !n.stores.isNew {
 		if err := n.checkContinuity(info.SnapshotIndex); err != nil {
+			return err
+		}
+		if err := n.recallQuarantine(info.SnapshotIndex); err != nil {
 			return err
 		}
 	}
@@ -248,8 +254,20 @@ func (n *Node) startRaft(first raft.Configuration) error {
 		n.loops.Go(func() { n.listen(n.halt) })
 		n.loops.Go(func() { n.mend(n.halt) })
 		n.loops.Go(func() { n.compareDigests(n.halt) })
+		n.loops.Go(func() { n.watchDisk(n.halt) })
 	}
 	return nil
+}
+
+// spawn starts a goroutine that Close awaits; after Close it does nothing. f must end with halt.
+func (n *Node) spawn(f func()) {
+	n.spawnMu.Lock()
+	defer n.spawnMu.Unlock()
+	select {
+	case <-n.halt:
+	default:
+		n.loops.Go(f)
+	}
 }
 
 // beginDatabase makes a new directory complete.
@@ -316,6 +334,9 @@ func (n *Node) WaitReady(ctx context.Context) error {
 	if n.readyErr != nil {
 		return n.readyErr
 	}
+	if err := n.waitHealthy(ctx); err != nil {
+		return err
+	}
 	_, err := n.queue.wait(ctx, "a leader", func(r route) bool { return r != routeNone })
 	return err
 }
@@ -363,13 +384,29 @@ func (n *Node) Role() Role {
 		return Leader
 	case raft.Follower:
 		if _, leader := n.raft().LeaderWithID(); leader != "" {
-			if n.o.Cluster != nil && n.isObserver(n.o.MyID) {
+			if !n.Votes() {
 				return Observing
 			}
 			return Follower
 		}
 	}
 	return Electing
+}
+
+// Votes says whether this server has a vote, as raft's latest configuration here says; before
+// it has one, as the configuration of this server does.
+func (n *Node) Votes() bool {
+	if n.o.Cluster == nil {
+		return true
+	}
+	if n.up.Load() {
+		for _, s := range n.raft().GetConfiguration().Configuration().Servers {
+			if s.ID == n.stores.id.serverID() {
+				return s.Suffrage == raft.Voter
+			}
+		}
+	}
+	return !n.isObserver(n.o.MyID)
 }
 
 // Mode is the role in ZooKeeper's words; a server without peers is "standalone".
@@ -435,7 +472,7 @@ func (n *Node) halted() bool {
 // deadError is why the node is dead.
 func (n *Node) deadError() error {
 	if err := n.failure.Load(); err != nil {
-		return fmt.Errorf("the node has failed: %w", *err)
+		return fmt.Errorf("%w: %w", ErrFailed, *err)
 	}
 	return ErrClosed
 }
@@ -443,7 +480,9 @@ func (n *Node) deadError() error {
 // Close applies what was proposed and ends the node. It returns the first error of the
 // stores; the data is complete without a Close.
 //
-// Order: the batcher first, so that its entries are committed while raft still runs. Then
+// Order: the batcher first, so that its entries are committed while raft still runs, for
+// Options.ClosePatience at most: a majority that answers and never stores would hold it for
+// ever. Then
 // raft is told to end, before the keeper: its snapshot may wait for raft's main loop, which
 // is gone after an error. When all goroutines have ended nobody uses the stores any more.
 func (n *Node) Close() error {
@@ -454,11 +493,13 @@ func (n *Node) Close() error {
 			n.deadOnce.Do(func() { close(n.dead) })
 		}
 		n.begin()
+		n.spawnMu.Lock()
 		close(n.halt)
+		n.spawnMu.Unlock()
 		n.readyOnce.Do(func() { n.readyErr = ErrClosed }) // waits for a found under way
 		var err error
 		if n.up.Load() {
-			n.batcher.close()
+			n.batcher.close(n.o.ClosePatience)
 			n.deadOnce.Do(func() { close(n.dead) })
 			err = n.closeRaft()
 		} else {

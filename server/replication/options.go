@@ -31,6 +31,8 @@ const (
 	// applied. More make batches smaller and syncs more.
 	defaultInflight = 2
 	defaultSlowSync = time.Second
+	// defaultClosePatience is longer than any hand-over or election takes.
+	defaultClosePatience = 5 * time.Second
 )
 
 // ErrLocked is returned by Open when another process uses the data directory.
@@ -45,6 +47,9 @@ var ErrQueueFull = errors.New("the queue of proposals is full")
 
 // ErrClosed is returned when the node is closing or has stopped after a Fatal error.
 var ErrClosed = errors.New("the node is closed")
+
+// ErrFailed is in every error of a node that could not keep its promises: a store failed.
+var ErrFailed = errors.New("the node has failed")
 
 // ErrNotLeader is returned by Propose while there is no leader: nothing was queued.
 var ErrNotLeader = errors.New("there is no leader")
@@ -91,6 +96,8 @@ type Meters struct {
 	Applied func(commands int, took time.Duration)
 	// Snapshot: one was taken, or could not be.
 	Snapshot func(took time.Duration, err error)
+	// SlowDisk: this leader hands over because its disk is slow.
+	SlowDisk func()
 }
 
 func (m *Meters) setDefaults() {
@@ -105,6 +112,9 @@ func (m *Meters) setDefaults() {
 	}
 	if m.Snapshot == nil {
 		m.Snapshot = func(time.Duration, error) {}
+	}
+	if m.SlowDisk == nil {
+		m.SlowDisk = func() {}
 	}
 }
 
@@ -158,8 +168,16 @@ type Options struct {
 	MaxBatchBytes int // of one log entry
 	MaxInflight   int // log entries under way
 
+	// ClosePatience is how long Close waits for what was proposed to be stored by a majority;
+	// 5 s by default.
+	ClosePatience time.Duration
 	// SlowSync is the time from which writing to the log is worth a warning; 1 s by default.
 	SlowSync time.Duration
+	// SlowDisk says when a leader hands over because of its disk.
+	SlowDisk SlowDisk
+	// DigestInterval is the longest time for which the servers of a cluster do not compare their
+	// data; 30 s by default. Each time costs an idle cluster an entry of the log.
+	DigestInterval time.Duration
 
 	Logger *slog.Logger
 	// Fatal is called once, on the first error of a store, from the goroutine that met it.
@@ -205,6 +223,13 @@ func (o *Options) setDefaults() error {
 	}
 	if o.SlowSync <= 0 {
 		o.SlowSync = defaultSlowSync
+	}
+	if o.ClosePatience <= 0 {
+		o.ClosePatience = defaultClosePatience
+	}
+	o.SlowDisk.setDefaults()
+	if o.DigestInterval <= 0 {
+		o.DigestInterval = defaultDigestInterval
 	}
 	setDefault(&o.SnapRetain, defaultSnapRetain)
 	setDefault(&o.MaxQueueBytes, defaultQueueBytes)

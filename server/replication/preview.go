@@ -17,6 +17,9 @@ const previewEntries = 64
 // committed: what is not may be undone when there is one. The node's own machine does not
 // change.
 func (n *Node) Preview(ctx context.Context) (*state.Machine, error) {
+	if n.InQuarantine() {
+		return nil, ErrQuarantined
+	}
 	m, index := state.New(), uint64(0)
 	if files := n.stores.snaps.all(); len(files) > 0 {
 		newest := files[len(files)-1]

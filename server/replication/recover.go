@@ -67,6 +67,7 @@ type Recovery struct {
 	Digest        uint64
 	Voters        []int  // of the lost cluster, going by the last configuration here
 	Ensemble      string // its members, as /zookeeper/config shows them; "": there are none
+	Quarantined   bool   // the other servers had found these data to be wrong
 
 	NewServerID  string
 	NewClusterID string
@@ -86,7 +87,7 @@ func Recover(o Options, approve func(Recovery) error) (_ Recovery, err error) {
 	if err := o.setDefaults(); err != nil {
 		return Recovery{}, err
 	}
-	r.n = &Node{o: o, stores: &stores{}}
+	r.n = &Node{o: o, stores: &stores{sick: fileNote{o.FS, o.Dir}}}
 	defer func() { err = errors.Join(err, r.n.stores.close()) }()
 	if err := r.open(); err != nil {
 		return Recovery{}, err
@@ -277,6 +278,11 @@ func (r *recoverer) describe(conf raft.Configuration) error {
 	if current, _, ok := m.Ensemble(); ok {
 		f.Ensemble = current.String()
 	}
+	sickAt, err := r.n.stores.sick.read()
+	if err != nil {
+		return err
+	}
+	f.Quarantined = sickAt > 0
 	f.NewServerID, f.NewClusterID = string(r.next.serverID()), r.next.cluster
 	f.NewZxid = (f.Zxid>>32 + lostEpochs) << 32
 	return nil
@@ -302,6 +308,9 @@ func (r *recoverer) commit() error {
 		return err
 	}
 	r.n.stores.id = r.next
+	if err := r.n.stores.sick.write(0); err != nil {
+		return err
+	}
 	return fsys.Remove(marker)
 }
 

@@ -196,7 +196,7 @@ func startsAsOneOf(t *testing.T, c *trio, disk *vfstest.Disk) int {
 		Cluster:  &Cluster{Members: c.plan, Listen: "host1:2888", Network: c.net.Host("host1")},
 	})
 	if err != nil {
-		require.ErrorContains(t, err, "belongs to another data directory")
+		require.ErrorContains(t, err, "run zkd recover again")
 		return 1
 	}
 	survivor.node = n

@@ -131,6 +131,7 @@ func (n *Node) takeOver(d *snapDescription, sink raft.SnapshotSink, m *state.Mac
 		return fmt.Errorf("cannot remove the snapshots of wrong data: %w", err)
 	}
 	n.replaceMachine(m, d.index, false)
+	n.noteHealth()
 	n.o.Logger.Warn("this server is repaired and serves again", "index", d.index, "zxid", fmt.Sprintf("0x%x", d.zxid), "digest", hex64(m.Digest()))
 	return nil
 }

@@ -83,6 +83,10 @@ func (n *Node) newEngine(conf *raft.Config, transport raft.Transport) (_ *engine
 func (n *Node) mend(stop <-chan struct{}) {
 	ctx, cancel := n.until(stop)
 	defer cancel()
+	select {
+	case <-n.begun: // the Observer is not there before
+	case <-ctx.Done():
+	}
 	for ctx.Err() == nil {
 		select {
 		case <-n.restarts:
@@ -348,7 +352,7 @@ func (p *progress) end(err error) {
 func (n *Node) spool() func(int64) (peer.Spool, error) {
 	place := peer.SpoolMemory
 	if !n.o.Memory {
-		place = peer.SpoolDir(n.o.Dir)
+		place = peer.SpoolDir(n.o.FS, n.o.Dir)
 	}
 	return func(size int64) (peer.Spool, error) {
 		s, err := place(size)

@@ -218,17 +218,26 @@ type snapReader struct {
 	crc    uint32 // of what was read
 	want   uint32
 	left   int64 // of the container
+	taken  int64 // of the body by the decompressor
 	ioErr  error // of reading the file: no damage
 }
 
 // openSnapshot reads head and tail of a snapshot of the given length and gets ready to read
 // the container. It closes file if it fails.
-func openSnapshot(file interface {
-	io.ReaderAt
-	io.Closer
-}, size int64, name string,
-) (_ *snapReader, err error) {
-	r := &snapReader{file: file, name: name, repair: damage.Rejoin}
+func openSnapshot(file BackupFile, size int64, name string) (_ *snapReader, err error) {
+	// Two: one goroutine decompresses while the reader builds the tree.
+	return openSnapshotWith(file, size, name, snapshotTuning{concurrency: 2, buffer: 256 << 10, repair: damage.Rejoin})
+}
+
+// snapshotTuning is how a snapshot is read. Without concurrency and with a small buffer the place
+// of damage is known better.
+type snapshotTuning struct {
+	concurrency, buffer int
+	repair              string
+}
+
+func openSnapshotWith(file BackupFile, size int64, name string, t snapshotTuning) (_ *snapReader, err error) {
+	r := &snapReader{file: file, name: name, repair: t.repair}
 	defer func() {
 		if err != nil {
 			file.Close()
@@ -259,9 +268,8 @@ func openSnapshot(file interface {
 	}
 	r.crc = crc32.Checksum(head, castagnoli)
 	r.left = r.d.size
-	r.in = bufio.NewReaderSize(io.NewSectionReader(file, start, r.d.body), 256<<10)
-	// Two: one goroutine decompresses while the reader builds the tree.
-	r.zstd, err = zstd.NewReader((*snapSource)(r), zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(snapWindow))
+	r.in = bufio.NewReaderSize(io.NewSectionReader(file, start, r.d.body), t.buffer)
+	r.zstd, err = zstd.NewReader((*snapSource)(r), zstd.WithDecoderConcurrency(t.concurrency), zstd.WithDecoderMaxWindow(snapWindow))
 	return r, err
 }
 
@@ -270,6 +278,7 @@ type snapSource snapReader
 
 func (s *snapSource) Read(p []byte) (int, error) {
 	n, err := s.in.Read(p)
+	s.taken += int64(n)
 	s.crc = crc32.Update(s.crc, castagnoli, p[:n])
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.ioErr = err

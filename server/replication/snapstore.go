@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/state"
 )
 
 const snapSuffix = ".snap"
@@ -138,6 +140,7 @@ func (s *fileSnapshots) Create(_ raft.SnapshotVersion, index, term uint64, confi
 	})
 	if err != nil {
 		f.Close()
+		s.fs.Remove(path)
 		return nil, fmt.Errorf("cannot write a snapshot: %w", err)
 	}
 	return &fileSink{snapSink: snapSink{w: w, id: name}, s: s, file: f, tmp: path}, nil
@@ -202,9 +205,13 @@ func (s *fileSnapshots) bytes() int64 {
 type snapSink struct {
 	w    *snapWriter
 	id   string
-	done bool  // closed or cancelled
-	err  error // of Close
+	head []byte // the first snapPeek bytes of the container
+	done bool   // closed or cancelled
+	err  error  // of Close
 }
+
+// snapPeek bytes of a container are enough to find its zxid.
+const snapPeek = 4 << 10
 
 // ID names the snapshot.
 func (s *snapSink) ID() string { return s.id }
@@ -213,11 +220,23 @@ func (s *snapSink) Write(p []byte) (int, error) {
 	if s.done {
 		return 0, errors.New("the snapshot is closed")
 	}
+	if room := snapPeek - len(s.head); room > 0 {
+		s.head = append(s.head, p[:min(room, len(p))]...)
+	}
 	return s.w.Write(p)
 }
 
 // setZxid is called before Close.
 func (s *snapSink) setZxid(zxid int64) { s.w.d.zxid = zxid }
+
+// finish completes what is written. raft, which stores a leader's snapshot here, knows of no
+// zxid: it is read from the container. One that says none is left as it is.
+func (s *snapSink) finish() error {
+	if s.w.d.zxid == 0 {
+		s.w.d.zxid, _ = state.SnapshotZxid(bytes.NewReader(s.head))
+	}
+	return s.w.finish()
+}
 
 // fileSink writes one snapshot file. Owner: the goroutine that writes.
 type fileSink struct {
@@ -234,15 +253,15 @@ func (k *fileSink) Close() error {
 		return k.err
 	}
 	k.done = true
-	if k.err = k.finish(); k.err != nil {
+	if k.err = k.store(); k.err != nil {
 		k.err = fmt.Errorf("cannot write a snapshot: %w", k.err)
 		k.s.fs.Remove(k.tmp) // else the next start does it
 	}
 	return k.err
 }
 
-func (k *fileSink) finish() error {
-	err := k.w.finish()
+func (k *fileSink) store() error {
+	err := k.finish()
 	if err == nil {
 		err = k.file.Sync()
 	}

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -30,7 +29,7 @@ type stableFile struct {
 	dir  string
 	path string
 
-	mu     sync.Mutex // raft writes from one goroutine; held across I/O, which is that one's
+	mu     vfs.Gate // raft writes from one goroutine; held across I/O, which is that one's
 	values map[string][]byte
 }
 
@@ -40,7 +39,9 @@ var stableMagic = []byte("zkdstbl\n")
 
 // openStableFile reads the file, or begins an empty one if there is none.
 func openStableFile(fsys vfs.FS, dir string) (*stableFile, error) {
-	s := &stableFile{fs: fsys, dir: dir, path: filepath.Join(dir, stableFileName), values: map[string][]byte{}}
+	s := &stableFile{
+		fs: fsys, dir: dir, path: filepath.Join(dir, stableFileName), mu: vfs.NewGate(), values: map[string][]byte{},
+	}
 	b, err := vfs.ReadFile(fsys, s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil

@@ -44,6 +44,7 @@ type stores struct {
 	log    logStore
 	stable stableStore
 	snaps  snapshotStore
+	sick   sickNote
 	locks  []io.Closer
 	commit func() error // says durably that a new directory is complete
 }
@@ -86,7 +87,7 @@ func openMemory(o *Options) (*stores, error) {
 	m.snaps.setClock(o.Now)
 	s := &stores{
 		id: m.id, isNew: !m.ready, log: memoryLog{m.log}, stable: memoryLog{m.log}, snaps: m.snaps,
-		locks: []io.Closer{m},
+		sick: memoryNote{m}, locks: []io.Closer{m},
 	}
 	if s.isNew {
 		var err error
@@ -111,6 +112,7 @@ func openMemory(o *Options) (*stores, error) {
 
 // openDir opens the stores on disk, or makes them in an empty directory.
 func (s *stores) openDir(o *Options) error {
+	s.sick = fileNote{o.FS, o.Dir}
 	if err := refuseForeign(o.FS, o.Dir, o.LogDir); err != nil {
 		return err
 	}
@@ -226,7 +228,7 @@ func (s *stores) begin(o *Options) error {
 	}
 	logDir := filepath.Join(o.LogDir, logName)
 	snapDir := filepath.Join(o.Dir, snapshotsName)
-	old := []string{filepath.Join(o.Dir, stableName), filepath.Join(o.Dir, stableFileName)}
+	old := []string{filepath.Join(o.Dir, stableName), filepath.Join(o.Dir, stableFileName), filepath.Join(o.Dir, quarantineName)}
 	for _, dir := range []string{logDir, snapDir} {
 		if err := o.FS.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("cannot begin a new database: %w", err)
@@ -316,6 +318,10 @@ func (s *stores) checkParts(fsys vfs.FS, dir, logDir string) error {
 		}
 	}
 	if stamp.incarnation != s.id.incarnation {
+		if next, found, err := readRecovering(fsys, dir); err == nil && found && next.incarnation == stamp.incarnation {
+			return fmt.Errorf("a recovery of %s was interrupted, and the data are between the old cluster and the new one: run zkd recover again, "+
+				"it goes on where it stopped", dir)
+		}
 		return fmt.Errorf("the log in %s belongs to another data directory than %s: correct dataDir or dataLogDir", logDir, dir)
 	}
 	name := stableName

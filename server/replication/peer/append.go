@@ -42,7 +42,6 @@ func (p *peer) appendEntries(args *raft.AppendEntriesRequest) (*sending, error) 
 	if err != nil {
 		return nil, err
 	}
-	t.noteTerm(args.Term)
 	p.noteRequest(args)
 	for {
 		k, err := p.link(t.ctx, lineRaft)

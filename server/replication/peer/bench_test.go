@@ -135,19 +135,6 @@ func BenchmarkWriteThroughFollower(b *testing.B) {
 	b.Run("without", func(b *testing.B) { run(b, setup{noAdvance: true}) })
 }
 
-func BenchmarkConfirm(b *testing.B) {
-	r := newRig(b, setup{}, nil)
-	leader := r.leader()
-	leader.apply("x")
-	term := leader.r().CurrentTerm()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := leader.t.Confirm(context.Background(), term); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkDecodeAppend(b *testing.B) {
 	p := &appendPiece{version: 3, term: 1, entries: entries(1, make([]uint64, 64)...)}
 	for _, e := range p.entries {

@@ -59,7 +59,6 @@ type commit struct{ term, index uint64 }
 // the term in which this member leads; calls with what is older change nothing. It does not
 // wait.
 func (t *Transport) Advance(term, index uint64) {
-	t.noteTerm(term)
 	next := &commit{term: term, index: index}
 	for {
 		now := t.committed.Load()
@@ -134,7 +133,6 @@ func (p *peer) notePiece(k *link, piece *appendPiece) {
 
 // noteReply learns from an answer, and has the courier look again.
 func (p *peer) noteReply(piece *appendPiece, r *reply) {
-	p.t.noteTerm(r.term)
 	p.mu.Lock()
 	p.contact = time.Now()
 	if g := &p.progress; g.term == piece.term {
@@ -143,12 +141,29 @@ func (p *peer) noteReply(piece *appendPiece, r *reply) {
 			*g = progress{on: g.on} // a newer leader: nothing more until raft leads and sends again
 		case r.success && piece.lastIndex() > 0:
 			g.acked = max(g.acked, piece.lastIndex())
+			if c := p.t.committed.Load(); c != nil {
+				p.kept = max(p.kept, min(g.acked, c.index))
+			}
 		case !r.success:
 			g.acked, g.told = 0, 0 // it did not look at the commit index either
+			p.missLocked(r.lastLog)
 		}
 	}
 	p.mu.Unlock()
 	p.consider()
+}
+
+// missLocked looks whether the log of a member ends before what it has acknowledged and what was
+// committed with its help. Then its disk is not the one that it had: an old copy was put back,
+// or a disk that loses what it has synced. It gets all of it again, but until then it could
+// have elected somebody who has not got it either; so somebody should know.
+func (p *peer) missLocked(lastLog uint64) {
+	if lastLog >= p.kept || p.lacking == p.boot {
+		return
+	}
+	p.lacking = p.boot
+	p.t.o.Logger.Error("a member lacks log entries that it has acknowledged: its disk is an old copy, or has lost data. It gets them "+
+		"again; never put back a copy of a data directory, empty it instead", "member", p.id, "has", lastLog, "had", p.kept)
 }
 
 // reconnect is for a link that has just come up: what the last one was told may be lost. What

@@ -11,9 +11,9 @@
 // raft.ServerID, myid-incarnation, and found by Options.Resolve at every dial.
 //
 // For the leader the Transport does what raft leaves out, in messages that raft could have
-// sent: it keeps the commit index within what is durable here (Options.CommitLimit), has it
-// travel at once (Advance, commit.go) and asks a majority whether it still leads (Confirm,
-// confirm.go). For followers it notices the death of a process (PeerDown, Ask: look.go).
+// sent: it keeps the commit index within what is durable here (Options.CommitLimit), and has it
+// travel at once (Advance, commit.go). For followers it notices the death of a process
+// (PeerDown, Ask: look.go).
 //
 // Failures: a connection that breaks is dialed again when it is needed, one attempt per call;
 // raft repeats what failed. Nothing here ever retries a message. What the other side sends is

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -81,17 +82,36 @@ func (t *Transport) dial(ctx context.Context, id raft.ServerID, kind Kind) (*con
 
 // reach opens a connection to where a member is, without a handshake.
 func (t *Transport) reach(ctx context.Context, id raft.ServerID) (net.Conn, error) {
-	address, err := t.o.Resolve(id)
+	addresses, err := t.o.Resolve(id)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the address of member %s: %w", id, err)
 	}
+	if last, ok := t.reached.Load(id); ok { // the one that answered last goes first
+		if i := slices.Index(addresses, last.(string)); i > 0 {
+			addresses = append(slices.Clone(addresses[i:]), addresses[:i]...)
+		}
+	}
+	var failure error
+	for _, address := range addresses {
+		raw, err := t.reachAt(ctx, address)
+		if err == nil {
+			if len(addresses) > 1 {
+				t.reached.Store(id, address)
+			}
+			return raw, nil
+		}
+		// That it was refused must be true of all: by that a dead process is told.
+		if failure == nil || isRefused(failure) && !isRefused(err) {
+			failure = fmt.Errorf("cannot reach member %s at %s: %w", id, address, err)
+		}
+	}
+	return nil, failure
+}
+
+func (t *Transport) reachAt(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.o.DialTimeout)
 	defer cancel()
-	raw, err := t.o.Network.Dial(ctx, address)
-	if err != nil {
-		return nil, fmt.Errorf("cannot reach member %s at %s: %w", id, address, err)
-	}
-	return raw, nil
+	return t.o.Network.Dial(ctx, address)
 }
 
 // greet is the handshake of the side that dialed.
@@ -160,8 +180,8 @@ func (t *Transport) receive(raw net.Conn) (*conn, *peer, error) {
 	}
 	nc := raw
 	var secure *tls.Conn
-	if t.serverTLS != nil {
-		secure = tls.Server(raw, t.serverTLS)
+	if t.o.TLS != nil {
+		secure = tls.Server(raw, t.serverTLS())
 		if err := secure.HandshakeContext(t.ctx); err != nil {
 			return nil, nil, err
 		}

@@ -11,6 +11,8 @@ const (
 	// defaultDialTimeout bounds a dial without its handshake. After a partition the next
 	// attempt starts at most so much later.
 	defaultDialTimeout = time.Second
+	// rootsInterval is the time between two looks whom to trust, where that can change.
+	rootsInterval = 5 * time.Second
 	// defaultHandshakeTimeout is absolute: from the accept, or from the end of a dial, until
 	// the last byte of the handshake, TLS included.
 	defaultHandshakeTimeout = 5 * time.Second
@@ -72,8 +74,6 @@ const (
 	maxSpooled = 2
 	// maxAnswers of raft wait to be sent on a connection; when full it is not read further.
 	maxAnswers = 64
-	// maxRounds of Confirm are on their way; further callers share the next.
-	maxRounds = 4
 
 	// probeAttempts follow each other, probePause doubling, while the other side takes a
 	// connection and drops it: a process that dies, or one that just starts.

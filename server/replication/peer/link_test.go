@@ -321,7 +321,7 @@ func TestPiecesHaveOneAnswer(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	resolve := func(raft.ServerID) (string, error) { return "", nil }
+	resolve := func(raft.ServerID) ([]string, error) { return nil, nil }
 	for name, o := range map[string]Options{
 		"no id":          {Cluster: "c", Listen: "127.0.0.1:0", Resolve: resolve},
 		"a long id":      {ID: raft.ServerID(make([]byte, maxIDBytes+1)), Cluster: "c", Listen: "127.0.0.1:0", Resolve: resolve},

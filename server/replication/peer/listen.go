@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// acceptLoop owns the listener until it is closed.
-func (t *Transport) acceptLoop() {
+// acceptLoop owns a listener until it is closed.
+func (t *Transport) acceptLoop(l net.Listener) {
 	pause := acceptPause
 	for {
-		nc, err := t.listener.Accept()
+		nc, err := l.Accept()
 		if err == nil {
 			pause = acceptPause
 			t.counters.accepted.Add(1)

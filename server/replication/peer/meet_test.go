@@ -16,8 +16,8 @@ func loner(t *testing.T, net *memnet.Network, host string, id raft.ServerID, clu
 	t.Helper()
 	tr, err := New(Options{
 		ID: id, Cluster: cluster, Listen: host + ":1", Network: net.Host(host),
-		Resolve: func(id raft.ServerID) (string, error) {
-			return map[int]string{1: "a:1", 2: "b:1", 3: "b:1"}[Number(id)], nil
+		Resolve: func(id raft.ServerID) ([]string, error) {
+			return []string{map[int]string{1: "a:1", 2: "b:1", 3: "b:1"}[Number(id)]}, nil
 		},
 		Introduce: func() Introduction { return Introduction{Members: members, Plan: "p"} },
 	})

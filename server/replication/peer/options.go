@@ -24,17 +24,22 @@ type Options struct {
 	// Boot tells this process from those before and after it with the same ID. Random if 0.
 	Boot uint64
 
-	Listen  string // address of the peer port
-	Network Network
-	// Resolve returns the address of a member, or of Anybody with a number. It is called at
-	// every dial, so a member may move.
-	Resolve func(raft.ServerID) (string, error)
+	Listen     string   // address of the peer port
+	AlsoListen []string // further ones, where it has several
+	Network    Network
+	// Resolve returns the addresses of a member, or of Anybody with a number: at least one, and
+	// they are dialed in turn. It is called at every dial, so a member may move.
+	Resolve func(raft.ServerID) ([]string, error)
 
-	// TLS makes all connections mutual TLS. It needs certificates and RootCAs; ClientCAs are
-	// the same if nil. Certificates can be renewed by its callbacks, revoked ones refused by
+	// TLS makes all connections mutual TLS. It needs certificates, and RootCAs or Options.Roots;
+	// ClientCAs are the same if nil. Certificates can be renewed by its callbacks, revoked ones refused by
 	// its VerifyConnection. Without TLS the port takes log entries from everybody who knows
 	// Cluster and the members' IDs.
 	TLS *tls.Config
+	// Roots returns the authorities that are trusted at present, in the place of those in TLS. It
+	// is asked at every handshake and now and then, and must be quick. When it returns another
+	// pool than before, connections whose certificate that does not vouch for are closed.
+	Roots func() *x509.CertPool
 	// VerifyMember says whether a verified certificate is that of a member; the function
 	// VerifyMember by default.
 	VerifyMember func(raft.ServerID, *x509.Certificate) error
@@ -44,7 +49,7 @@ type Options struct {
 	Admit func(from raft.ServerID, kind Kind) error
 
 	// Voters returns the voters of raft's latest configuration, this member among them if it
-	// is one. Confirm and Ask need it.
+	// is one. Ask needs it.
 	Voters func() []raft.ServerID
 	// Introduce says what a member tells who asks for its number: Members, SilenceMs and Plan
 	// count, the rest is filled in. nil: nothing.
@@ -90,7 +95,7 @@ func (o *Options) setDefaults() error {
 		return fmt.Errorf("peer: Options.MaxEntryBytes and Options.MaxMessageBytes can be %d at most", maxMaxBytes)
 	}
 	if o.TLS != nil {
-		if err := checkTLS(o.TLS); err != nil {
+		if err := checkTLS(o.TLS, o.Roots != nil); err != nil {
 			return err
 		}
 	}

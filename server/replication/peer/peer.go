@@ -46,7 +46,9 @@ type peer struct {
 	inbound  map[*conn]struct{}
 	contact  time.Time
 	progress progress
-	carrying bool // the courier runs
+	kept     uint64 // up to where it has acknowledged what is committed, to this member as leader
+	lacking  uint64 // nonce of the process that was found to lack some of that
+	carrying bool   // the courier runs
 	looking  looking
 }
 

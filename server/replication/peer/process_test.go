@@ -26,7 +26,7 @@ func TestChildProcess(t *testing.T) {
 	}
 	tr, err := New(Options{
 		ID: serverID(2), Cluster: "processes", Listen: "127.0.0.1:0",
-		Resolve: func(raft.ServerID) (string, error) { return "", fmt.Errorf("unknown") },
+		Resolve: func(raft.ServerID) ([]string, error) { return nil, fmt.Errorf("unknown") },
 	})
 	require.NoError(t, err)
 	tr.Handle(kindEcho, echo)
@@ -73,7 +73,7 @@ func (c *child) watch(t *testing.T) (*Transport, <-chan Down) {
 	downs := make(chan Down, 10)
 	tr, err := New(Options{
 		ID: serverID(1), Cluster: "processes", Listen: "127.0.0.1:0",
-		Resolve:  func(raft.ServerID) (string, error) { return c.address, nil },
+		Resolve:  func(raft.ServerID) ([]string, error) { return []string{c.address}, nil },
 		PeerDown: func(d Down) { downs <- d },
 	})
 	require.NoError(t, err)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/vfs"
 )
 
 func TestClusterElectsAndReplicates(t *testing.T) {
@@ -162,7 +164,7 @@ func TestHeartbeatsGoOnDuringASnapshot(t *testing.T) {
 func TestASnapshotIsInstalledWithEverySpoolAndWithout(t *testing.T) {
 	for name, spool := range map[string]func(*testing.T) func(int64) (Spool, error){
 		"memory": func(*testing.T) func(int64) (Spool, error) { return SpoolMemory },
-		"files":  func(t *testing.T) func(int64) (Spool, error) { return SpoolDir(t.TempDir()) },
+		"files":  func(t *testing.T) func(int64) (Spool, error) { return SpoolDir(vfs.OS, t.TempDir()) },
 		"none":   func(*testing.T) func(int64) (Spool, error) { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -247,19 +247,19 @@ func (r *rig) voters() []raft.ServerID {
 	return ids
 }
 
-func (r *rig) resolve(id raft.ServerID) (string, error) {
+func (r *rig) resolve(id raft.ServerID) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a, ok := r.addresses[id]; ok {
-		return a, nil
+		return []string{a}, nil
 	}
-	return "", fmt.Errorf("no member %s", id)
+	return nil, fmt.Errorf("no member %s", id)
 }
 
 func (m *member) address() string {
 	a, err := m.rig.resolve(m.id)
 	require.NoError(m.rig.tb, err)
-	return a
+	return a[0]
 }
 
 // open makes the transport of a member.

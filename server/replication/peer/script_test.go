@@ -32,11 +32,11 @@ func play(t *testing.T, n int, options func(o *Options), f func(t *testing.T, s 
 		for i, id := range ids {
 			o := Options{
 				ID: id, Cluster: "test", Network: s.net.Host(fmt.Sprint(i + 1)), Listen: fmt.Sprintf("%d:1", i+1),
-				Resolve: func(id raft.ServerID) (string, error) {
+				Resolve: func(id raft.ServerID) ([]string, error) {
 					if !slices.Contains(ids, id) {
-						return "", fmt.Errorf("no member %s", id)
+						return nil, fmt.Errorf("no member %s", id)
 					}
-					return string(id[0]) + ":1", nil
+					return []string{string(id[0]) + ":1"}, nil
 				},
 				Voters:  func() []raft.ServerID { return ids },
 				Timeout: 2 * time.Second,

@@ -17,7 +17,6 @@ var errRaftBusy = errors.New("raft here did not take a request in time")
 type promise struct {
 	call   uint64
 	answer chan raft.RPCResponse
-	vote   bool // a pre-vote: its term is none that anybody has
 }
 
 // serveRaft hands the requests of a connection to raft, in order. The answers are sent by a
@@ -56,7 +55,7 @@ func (t *Transport) readRaft(c *conn, promises chan<- promise) error {
 		if err != nil {
 			return fmt.Errorf("type %d: %w", f, err)
 		}
-		pr := promise{call: call, answer: make(chan raft.RPCResponse, 1), vote: f == framePreVote}
+		pr := promise{call: call, answer: make(chan raft.RPCResponse, 1)}
 		timer.Reset(t.o.Timeout)
 		select {
 		case t.rpcs <- raft.RPC{Command: command, RespChan: pr.answer}:
@@ -86,15 +85,14 @@ func (t *Transport) answerRaft(c *conn, promises <-chan promise) {
 			return
 		}
 		t.o.BeforeAnswer()
-		if err := t.sendAnswer(c, pr.call, a, !pr.vote); err != nil {
+		if err := t.sendAnswer(c, pr.call, a); err != nil {
 			return // the reader sees it, too
 		}
 	}
 }
 
-// sendAnswer sends what raft answered with. Its term is noted before it can be known to
-// anybody else, as the argument of Confirm needs.
-func (t *Transport) sendAnswer(c *conn, call uint64, a raft.RPCResponse, note bool) error {
+// sendAnswer sends what raft answered with.
+func (t *Transport) sendAnswer(c *conn, call uint64, a raft.RPCResponse) error {
 	var r reply
 	err := a.Error
 	if err == nil {
@@ -102,9 +100,6 @@ func (t *Transport) sendAnswer(c *conn, call uint64, a raft.RPCResponse, note bo
 	}
 	if err != nil {
 		return c.send(frameFailure, t.o.Timeout, func(b []byte) []byte { return appendFailure(b, call, err.Error()) })
-	}
-	if note {
-		t.noteTerm(r.term)
 	}
 	return c.send(frameReply, t.o.Timeout, func(b []byte) []byte { return appendReply(b, call, &r) })
 }

@@ -41,7 +41,6 @@ func (t *Transport) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, args
 		return fmt.Errorf("a snapshot of %d bytes, version %d, with a configuration of %d bytes cannot be sent",
 			args.Size, args.SnapshotVersion, len(args.Configuration))
 	}
-	t.noteTerm(args.Term)
 	p, err := t.peer(id)
 	if err != nil {
 		return err
@@ -67,7 +66,6 @@ func (t *Transport) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, args
 		return err
 	}
 	p.heard()
-	t.noteTerm(u.reply.term)
 	*resp = raft.InstallSnapshotResponse{
 		RPCHeader: header(u.reply.version, p.bytes), Term: u.reply.term, Success: u.reply.success,
 	}
@@ -188,7 +186,7 @@ func (t *Transport) serveSnapshot(c *conn, p *peer) error {
 	cancel()
 	<-working
 	p.leave(c) // raft is done with it: the sender, once it knows, may send the next
-	err = t.sendAnswer(c, 0, answer, true)
+	err = t.sendAnswer(c, 0, answer)
 	if err == nil && answer.Error != nil {
 		t.drain(c)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/vfs"
 )
 
 func snapshotRequest(s *script, size int) *raft.InstallSnapshotRequest {
@@ -235,7 +237,7 @@ func TestASnapshotOfALostSenderIsDropped(t *testing.T) {
 
 func TestSpoolFilesLeaveNothing(t *testing.T) {
 	dir := t.TempDir()
-	sp, err := SpoolDir(dir)(10)
+	sp, err := SpoolDir(vfs.OS, dir)(10)
 	require.NoError(t, err)
 	_, err = sp.Write([]byte("0123456789"))
 	require.NoError(t, err)
@@ -246,6 +248,6 @@ func TestSpoolFilesLeaveNothing(t *testing.T) {
 	require.Equal(t, "0123456789", string(b))
 	require.NoError(t, sp.Close())
 	require.Empty(t, files(t, dir))
-	_, err = SpoolDir(dir + "/missing")(10)
+	_, err = SpoolDir(vfs.OS, dir+"/missing")(10)
 	require.Error(t, err)
 }

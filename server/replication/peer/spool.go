@@ -2,8 +2,13 @@ package peer
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/internal/vfs"
 )
 
 // A Spool holds a snapshot between its arrival and its installation.
@@ -18,34 +23,38 @@ type Spool interface {
 // SpoolDir returns an Options.Spool that keeps snapshots in files of a directory. They have no
 // name, so that nothing is left of them after a crash, and are not synced: raft stores what
 // it installs itself.
-func SpoolDir(dir string) func(int64) (Spool, error) {
+func SpoolDir(fsys vfs.FS, dir string) func(int64) (Spool, error) {
+	var count atomic.Int64
 	return func(int64) (Spool, error) {
-		f, err := os.CreateTemp(dir, "incoming-snapshot-*")
+		name := filepath.Join(dir, fmt.Sprintf("incoming-snapshot-%d", count.Add(1)))
+		// One that a crash has left there is overwritten.
+		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		s := &fileSpool{f: f}
-		s.named = os.Remove(f.Name()) != nil // where open files cannot be removed, Close does it
+		s := &fileSpool{fs: fsys, f: f}
+		s.named = fsys.Remove(name) != nil // where open files cannot be removed, Close does it
 		return s, nil
 	}
 }
 
 type fileSpool struct {
-	f     *os.File
+	fs    vfs.FS
+	f     vfs.File
 	named bool
 }
 
 func (s *fileSpool) Write(b []byte) (int, error) { return s.f.Write(b) }
 
 func (s *fileSpool) Reader() (io.Reader, error) {
-	_, err := s.f.Seek(0, io.SeekStart)
-	return s.f, err
+	size, err := s.f.Size()
+	return io.NewSectionReader(s.f, 0, size), err
 }
 
 func (s *fileSpool) Close() error {
 	err := s.f.Close()
 	if s.named {
-		err = os.Remove(s.f.Name())
+		err = s.fs.Remove(s.f.Name())
 	}
 	return err
 }

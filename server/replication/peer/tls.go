@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -33,10 +34,11 @@ func memberName(id raft.ServerID) string {
 	return memberPrefix + myid
 }
 
-// checkTLS says what a configuration lacks to prove both sides to each other.
-func checkTLS(c *tls.Config) error {
+// checkTLS says what a configuration lacks to prove both sides to each other. roots: those come
+// from elsewhere.
+func checkTLS(c *tls.Config, roots bool) error {
 	switch {
-	case c.RootCAs == nil:
+	case c.RootCAs == nil && !roots:
 		return errors.New("peer: Options.TLS needs RootCAs: the cluster's own CA, not the system's")
 	case len(c.Certificates) == 0 && (c.GetCertificate == nil || c.GetClientCertificate == nil):
 		return errors.New("peer: Options.TLS needs Certificates, or both GetCertificate and GetClientCertificate")
@@ -47,13 +49,84 @@ func checkTLS(c *tls.Config) error {
 }
 
 // serverTLS is the side that accepts. The member id is checked when the hello has named it.
-func serverTLS(c *tls.Config) *tls.Config {
-	c = harden(c)
-	c.ClientAuth = tls.RequireAndVerifyClientCert
-	if c.ClientCAs == nil {
-		c.ClientCAs = c.RootCAs
+func (t *Transport) serverTLS() *tls.Config {
+	roots := t.roots()
+	if s := t.accepting.Load(); s != nil && s.RootCAs == roots {
+		return s
 	}
+	c := harden(t.o.TLS)
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	if t.o.Roots != nil || c.ClientCAs == nil {
+		c.ClientCAs = roots
+	}
+	c.RootCAs = roots
+	t.accepting.Store(c)
 	return c
+}
+
+// roots are the authorities that are trusted now.
+func (t *Transport) roots() *x509.CertPool {
+	if t.o.Roots == nil {
+		return t.o.TLS.RootCAs
+	}
+	return t.o.Roots()
+}
+
+// watchRoots looks now and then whether others are trusted than before, until Close. Without
+// that somebody whose authority is trusted no more could stay for as long as he likes.
+func (t *Transport) watchRoots() {
+	tick := time.NewTicker(rootsInterval)
+	defer tick.Stop()
+	before := t.roots()
+	for {
+		select {
+		case <-tick.C:
+		case <-t.ctx.Done():
+			return
+		}
+		if now := t.roots(); now != before {
+			before = now
+			t.recheck(now)
+		}
+	}
+}
+
+// errDistrusted ends connections of members whose authority is trusted no more.
+var errDistrusted = errors.New("the authority of its certificate is not trusted any more")
+
+// recheck closes the connections that could not be made any more.
+func (t *Transport) recheck(roots *x509.CertPool) {
+	t.mu.Lock()
+	conns := make([]*conn, 0, len(t.conns))
+	for c := range t.conns {
+		conns = append(conns, c)
+	}
+	t.mu.Unlock()
+	for _, c := range conns {
+		secure, ok := c.nc.(*tls.Conn)
+		if !ok {
+			continue
+		}
+		// Who dials shows a certificate for clients, who accepts one for servers; each must be
+		// good for both (tlsconf), and here only the authority counts.
+		if err := verifyChain(secure.ConnectionState().PeerCertificates, roots, t.o.TLS.Time, x509.ExtKeyUsageAny); err != nil {
+			t.o.Logger.Warn("closing the connection to a member", "member", c.peer, "reason", errDistrusted, "error", err)
+			c.end(errDistrusted, true)
+		}
+	}
+}
+
+// verifyChain says whether roots vouch for the first certificate of a chain.
+func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, now func() time.Time, use x509.ExtKeyUsage) error {
+	o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{use}}
+	if now != nil {
+		o.CurrentTime = now()
+	}
+	for _, between := range chain[1:] {
+		o.Intermediates.AddCert(between)
+	}
+	_, err := chain[0].Verify(o)
+	return err
 }
 
 // clientTLS is the side that dials id. crypto/tls would compare the certificate with the host
@@ -64,22 +137,11 @@ func (t *Transport) clientTLS(id raft.ServerID) *tls.Config {
 	more := c.VerifyConnection
 	c.InsecureSkipVerify = true
 	c.VerifyConnection = func(s tls.ConnectionState) error {
-		leaf := s.PeerCertificates[0] // a server always sends one
-		o := x509.VerifyOptions{
-			Roots:         c.RootCAs,
-			Intermediates: x509.NewCertPool(),
-			KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		}
-		if c.Time != nil {
-			o.CurrentTime = c.Time()
-		}
-		for _, between := range s.PeerCertificates[1:] {
-			o.Intermediates.AddCert(between)
-		}
-		if _, err := leaf.Verify(o); err != nil {
+		// A server always sends one.
+		if err := verifyChain(s.PeerCertificates, t.roots(), c.Time, x509.ExtKeyUsageServerAuth); err != nil {
 			return err
 		}
-		if err := t.o.VerifyMember(id, leaf); err != nil {
+		if err := t.o.VerifyMember(id, s.PeerCertificates[0]); err != nil {
 			return err
 		}
 		if more != nil {

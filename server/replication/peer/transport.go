@@ -24,8 +24,9 @@ import (
 type Transport struct {
 	o         Options
 	idBytes   []byte
-	serverTLS *tls.Config // nil without TLS
-	listener  net.Listener
+	accepting atomic.Pointer[tls.Config] // of the side that accepts; see serverTLS
+	listeners []net.Listener             // at least one
+	reached   sync.Map                   // by member: the address that answered last, of several
 	rpcs      chan raft.RPC
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -36,9 +37,7 @@ type Transport struct {
 
 	cluster   atomic.Pointer[string] // what only members know; nil: none yet
 	committed atomic.Pointer[commit] // what Advance was told last
-	seenTerm  atomic.Uint64          // the highest that raft here has had, or another member
-	rounds    rounds
-	spooling  chan struct{} // a token per snapshot that is being received
+	spooling  chan struct{}          // a token per snapshot that is being received
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool
@@ -71,17 +70,28 @@ func New(o Options) (*Transport, error) {
 	if o.Cluster != "" {
 		t.cluster.Store(&o.Cluster)
 	}
-	if o.TLS != nil {
-		t.serverTLS = serverTLS(o.TLS)
+	for _, address := range append([]string{o.Listen}, o.AlsoListen...) {
+		l, err := o.Network.Listen(address)
+		if err != nil {
+			t.closeListeners()
+			return nil, fmt.Errorf("cannot open the peer port: %w", err)
+		}
+		t.listeners = append(t.listeners, l)
 	}
-	l, err := o.Network.Listen(o.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the peer port: %w", err)
-	}
-	t.listener = l
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	t.spawn(t.acceptLoop)
+	for _, l := range t.listeners {
+		t.spawn(func() { t.acceptLoop(l) })
+	}
+	if o.TLS != nil && o.Roots != nil {
+		t.spawn(t.watchRoots)
+	}
 	return t, nil
+}
+
+func (t *Transport) closeListeners() {
+	for _, l := range t.listeners {
+		l.Close()
+	}
 }
 
 // Close ends all connections and calls, and returns when no goroutine of the Transport is
@@ -99,7 +109,7 @@ func (t *Transport) Close() error {
 	}
 	t.mu.Unlock()
 	if first {
-		t.listener.Close()
+		t.closeListeners()
 		t.cancel()
 		t.lobby.closeAll()
 		for _, c := range conns {
@@ -197,18 +207,8 @@ func (t *Transport) takes(k Kind) bool {
 	}
 }
 
-// noteTerm remembers the highest term that raft here, or another member, has spoken in.
-func (t *Transport) noteTerm(term uint64) {
-	for {
-		seen := t.seenTerm.Load()
-		if term <= seen || t.seenTerm.CompareAndSwap(seen, term) {
-			return
-		}
-	}
-}
-
-// Addr is the address of the peer port.
-func (t *Transport) Addr() net.Addr { return t.listener.Addr() }
+// Addr is the address of the peer port, the first if it has several.
+func (t *Transport) Addr() net.Addr { return t.listeners[0].Addr() }
 
 // Boot is the nonce of this process.
 func (t *Transport) Boot() uint64 { return t.o.Boot }
@@ -246,7 +246,6 @@ func (t *Transport) checkHeader(h *raft.RPCHeader) error {
 
 // RequestVote implements raft.Transport.
 func (t *Transport) RequestVote(id raft.ServerID, _ raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	t.noteTerm(args.Term)
 	r, err := t.request(id, &args.RPCHeader, frameVote, func(b []byte, call uint64) []byte { return appendVote(b, call, args) })
 	if err != nil {
 		return err
@@ -321,9 +320,6 @@ func (t *Transport) request(id raft.ServerID, h *raft.RPCHeader, f frameType, fi
 		return reply{}, err
 	}
 	p.heard()
-	if f != framePreVote {
-		t.noteTerm(a.reply.term)
-	}
 	return a.reply, nil
 }
 

@@ -70,11 +70,11 @@ type Log struct {
 	// smu is held for as long as a sync takes, and by all that replaces or closes the last
 	// segment. No two syncs of a file overlap, because the kernel reports a write that has
 	// failed to one of them only, and the other would take it for durable.
-	smu sync.Mutex
+	smu vfs.Gate
 
 	// wmu is held for as long as a write takes, I/O included, but for the sync of an Append:
 	// raft writes from one goroutine anyway, and Close has to wait for it.
-	wmu     sync.Mutex
+	wmu     vfs.Gate
 	wbuf    []byte
 	lastCRC uint32 // of the last record
 	closed  bool
@@ -124,7 +124,10 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{o: o, segments: found.segments, cache: cache{limit: o.CacheBytes}}
+	l := &Log{
+		o: o, smu: vfs.NewGate(), wmu: vfs.NewGate(),
+		segments: found.segments, cache: cache{limit: o.CacheBytes},
+	}
 	if err := l.repair(found); err != nil {
 		found.close()
 		return nil, fmt.Errorf("cannot open the log: %w", err)

@@ -64,7 +64,7 @@ func await[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// awaitLocked starts f, a method of Log, and waits until it waits for a mutex. It fails if
+// awaitLocked starts f, a method of Log, and waits until it waits at a gate. It fails if
 // f returns instead.
 func awaitLocked(t *testing.T, method string, f func() error) <-chan error {
 	t.Helper()
@@ -78,7 +78,7 @@ func awaitLocked(t *testing.T, method string, f func() error) <-chan error {
 		default:
 		}
 		for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if strings.Contains(g, "[sync.Mutex.Lock") && strings.Contains(g, ".(*Log)."+method+"(") {
+			if strings.Contains(g, "[chan send") && strings.Contains(g, "vfs.Gate.Lock(") && strings.Contains(g, ".(*Log)."+method+"(") {
 				return done
 			}
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/zkd-project/zkd/internal/failpoint"
 	"github.com/zkd-project/zkd/server/acl"
 	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/state"
@@ -19,6 +20,9 @@ func (s *Server) Applied(cmd *state.Command, r *state.Result) {
 	for i := range r.Events {
 		s.fire(&r.Events[i])
 	}
+	if a := s.auditor.Load(); a != nil {
+		a.applied(cmd, r)
+	}
 	s.noteQuota(r.OverQuota)
 	if r.Zxid != s.lastApplied {
 		s.lastApplied = r.Zxid
@@ -33,6 +37,8 @@ func (s *Server) Applied(cmd *state.Command, r *state.Result) {
 		if c := s.connOf(r.Asker.Session); c != nil && r.Outcome == state.Applied {
 			c.changed(&r.Asker, r)
 		}
+	case state.KindRestore:
+		s.restores.applied(cmd, r)
 	}
 	if r.Closed != 0 {
 		s.sessionClosed(cmd, r)
@@ -77,6 +83,9 @@ func (s *Server) touch(c *conn) {
 func (s *Server) Restored() {
 	for _, c := range s.connections() {
 		c.abort()
+	}
+	if a := s.auditor.Load(); a != nil {
+		a.restored()
 	}
 	s.expiry.rebuild(s.node.Machine(), s.nowNs())
 	s.zxid.Store(s.node.Machine().Zxid())
@@ -144,6 +153,7 @@ func (s *Server) countWatchers() {
 // others their memory: when too much waits for it, or anything considerable while too much
 // waits for all slow clients together.
 func (c *conn) sendEvent(frame []byte) {
+	failpoint.Hit(failpoint.WatchSend)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead || c.view != nil { // what it reads does not change
@@ -215,6 +225,7 @@ func (s *Server) sessionOpened(cmd *state.Command, r *state.Result) {
 // sessionClosed forgets the session. The connection of a client that asked for it has its
 // reply queued and ends by itself; that of an expired session is cut.
 func (s *Server) sessionClosed(cmd *state.Command, r *state.Result) {
+	failpoint.Hit(failpoint.SessionClose)
 	c := s.bindSession(r.Closed, nil)
 	if cmd.Kind == state.KindExpire {
 		if s.serving() { // not while the log of an earlier run is applied

@@ -11,8 +11,7 @@ import (
 )
 
 // benchPipelined keeps 64 requests under way on one connection.
-func benchPipelined(b *testing.B, op wire.OpCode, body []byte) {
-	srv := startServer(b)
+func benchPipelined(b *testing.B, srv *testServer, op wire.OpCode, body []byte) {
 	c := open(b, srv.addr, 10_000)
 	c.call(wire.OpCreate, createBody("/n", make([]byte, 100), persistent), wire.OK)
 	const half = 32
@@ -31,11 +30,11 @@ func benchPipelined(b *testing.B, op wire.OpCode, body []byte) {
 }
 
 func BenchmarkPipelinedGet(b *testing.B) {
-	benchPipelined(b, wire.OpGetData, readBody("/n", false))
+	benchPipelined(b, startServer(b), wire.OpGetData, readBody("/n", false))
 }
 
 func BenchmarkPipelinedSet(b *testing.B) {
-	benchPipelined(b, wire.OpSetData, setBody("/n", string(make([]byte, 100))))
+	benchPipelined(b, startServer(b), wire.OpSetData, setBody("/n", string(make([]byte, 100))))
 }
 
 // BenchmarkOneSet has one write under way: its latency, without a disk.

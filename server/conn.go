@@ -66,6 +66,7 @@ type conn struct {
 	lastZxid     int64
 	writes       uint64        // number of the last write of this epoch
 	syncs        uint64        // tag of the last sync
+	transfers    uint64        // tag of the last transfer of the leadership
 	repeated     uint64        // the last write that was missing in the log and proposed again
 	gen          uint64        // of the node's proposals, to which this connection was brought
 	handshake    []byte        // its create or attach, while that is under way
@@ -153,8 +154,14 @@ func (c *conn) converse() error {
 
 // frames serves the complete frames in data and says how many bytes they took. After
 // errNoRoom it is called again with what was left; putOff says that it is.
-func (c *conn) frames(data []byte, putOff bool) (int, error) {
-	used := 0
+func (c *conn) frames(data []byte, putOff bool) (used int, err error) {
+	served := 0
+	defer func() { // once for all of them: they often come by the dozen
+		if served > 0 {
+			c.shard.Received(served, used)
+			c.stats.Received(served)
+		}
+	}()
 	for len(data)-used >= 4 {
 		length := int(int32(binary.BigEndian.Uint32(data[used:])))
 		if !c.established && isFourLetterWord(data[used:used+4]) {
@@ -174,8 +181,7 @@ func (c *conn) frames(data []byte, putOff bool) (int, error) {
 			return used, err
 		}
 		used += 4 + length
-		c.shard.Received(4 + length)
-		c.stats.Received()
+		served++
 		if err != nil {
 			return used, err
 		}
@@ -227,7 +233,7 @@ func (c *conn) waitsForLog() bool {
 		return false
 	}
 	k := c.pending.front().kind
-	return k.logged() || k == pendingChange
+	return k.logged() || k == pendingChange || k == pendingTransfer
 }
 
 func (c *conn) sessionID() int64 {

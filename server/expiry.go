@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/failpoint"
 	"github.com/zkd-project/zkd/server/fourletter"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
@@ -56,6 +57,7 @@ type living struct {
 	boot       uint64        // immutable: which process has its connection, or had it last
 	seenNs     int64         // the newest sign of life; older ones come late, and do not count
 	proposedNs int64         // when its expiry was proposed last; 0: not since it was opened
+	demanded   bool          // somebody has asked for its end, see expireNow
 	over       chan struct{} // closed when the session is closed or attached anew; nil: nobody asks
 }
 
@@ -174,6 +176,7 @@ func (e *expiry) run(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+		e.s.afterEntry()
 		now := e.s.nowNs()
 		if e.leads(now) {
 			e.look(last, now)
@@ -260,6 +263,9 @@ func (e *expiry) look(last, now int64) {
 		e.s.log.Info("expiring sessions", "count", len(due), "first", sessionText(due[0].Session))
 	}
 	for i := range due {
+		if failpoint.Err(failpoint.SessionExpire) != nil {
+			break
+		}
 		if err := e.s.propose(&due[i]); err != nil {
 			e.s.log.Debug("expiry not proposed; it is tried again", "reason", err)
 		}
@@ -322,6 +328,7 @@ func (e *expiry) expireNow(ctx context.Context, id int64) error {
 		if l.over == nil {
 			l.over = make(chan struct{})
 		}
+		l.demanded = true
 		over := l.over
 		e.mu.Unlock()
 		if err := e.s.propose(&state.Command{Kind: state.KindExpire, Session: id, Epoch: l.epoch}); err != nil {

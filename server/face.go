@@ -95,6 +95,9 @@ func (s *Server) ensemble() *fourletter.Ensemble {
 		e.QuorumPort, e.ElectionPort = self.Peers[0].Port, self.Peers[0].ElectionPort
 		e.Observer = self.Role == config.Observer
 	}
+	if n := s.currentNode(); n != nil { // a reconfig may have changed it since
+		e.Observer = !n.Votes()
+	}
 	return e
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/failpoint"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/wire"
@@ -17,6 +18,7 @@ import (
 var (
 	errClientAhead  = errors.New("the client has seen a later state than this server")
 	errNotServing   = errors.New("this server is not serving")
+	errLeaderShuns  = errors.New("this server leads, and leaderServes is no")
 	errThrottled    = errors.New("too many sessions at once: connection_throttle_tokens")
 	errNoSessionIDs = errors.New("no free session id was found")
 	errRefused      = errors.New("the session has expired, is unknown, or the password is wrong")
@@ -37,6 +39,10 @@ func (c *conn) connect(body []byte) error {
 	if !readOnly && !c.s.serving() {
 		c.s.stats.ClosedNotServing.Add(1)
 		return errNotServing
+	}
+	if c.s.shunning.Load() {
+		c.s.stats.ClosedNotServing.Add(1)
+		return errLeaderShuns
 	}
 	c.s.stats.ConnectionRequests.Add(1)
 	if !c.s.throttle.take(c.s.nowNs()) {
@@ -84,6 +90,9 @@ func (s *Server) catchUp(seen int64) error {
 }
 
 func (c *conn) openSession(req *wire.ConnectRequest, timeoutMs int32) error {
+	if err := failpoint.Err(failpoint.SessionCreate); err != nil {
+		return err
+	}
 	if req.SessionID == 0 {
 		return c.createSession(timeoutMs)
 	}
@@ -189,8 +198,13 @@ func (c *conn) establish(cmd *state.Command, r *state.Result) {
 		return // a repeat
 	}
 	c.answered, c.outcome = true, r.Outcome
+	if r.Outcome == state.Duplicate {
+		// The session is this connection's already: when that was applied, the answer to an older
+		// attempt, which had been repeated, was taken for the answer to it.
+		c.outcome = state.Applied
+	}
 	c.room.Broadcast()
-	if r.Outcome != state.Applied {
+	if c.outcome != state.Applied {
 		return
 	}
 	c.session, c.epoch, c.timeoutMs = cmd.Session, r.Epoch, r.TimeoutMs
@@ -213,16 +227,16 @@ func (c *conn) refuse() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.appendConnectResponse(&wire.ConnectResponse{Password: make([]byte, 16)})
+	c.stats.Sent()
 }
 
-// appendConnectResponse is called with mu held.
+// appendConnectResponse is called with mu held. The caller counts the frame.
 func (c *conn) appendConnectResponse(r *wire.ConnectResponse) {
 	r.HasReadOnly = c.readOnlyAck
 	c.out.grow()
 	b, mark := wire.AppendFrame(c.out.queued)
 	c.out.queued = r.Append(b)
 	wire.FinishFrame(c.out.queued, mark)
-	c.stats.Sent()
 }
 
 // drawSessionID draws an id whose top byte is the server's, as ZooKeeper's ids have it; 255

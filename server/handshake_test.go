@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"net"
 	"testing"
 
 	"github.com/zkd-project/zkd/server/session"
@@ -344,5 +345,26 @@ func TestSessionOfADyingConnectionIsForgottenWithIt(t *testing.T) {
 	eventually(t, "the connection is forgotten", func() bool { return srv.connectionCount() == 0 })
 	if n := len(srv.boundSessions(nil)); n != 0 {
 		t.Error("the session is bound to a connection that is gone")
+	}
+}
+
+// After a change of leader an attach is proposed again, and its late answer can be taken for that
+// to the next attempt. When that attempt is then found done, the session is this connection's.
+func TestAttachThatIsFoundDoneTakesTheSession(t *testing.T) {
+	srv := startServer(t)
+	theirs, ours := net.Pipe()
+	defer theirs.Close()
+	defer ours.Close()
+	c := newConn(srv.Server, ours, 1, 0, false)
+	cmd := state.Command{Kind: state.KindAttach, Session: 7}
+	c.establish(&cmd, &state.Result{Outcome: state.Stale}) // of the older attempt
+	if c.outcome != state.Stale || c.session != 0 {
+		t.Fatal(c.outcome, c.session)
+	}
+	c.answered = false // the third attempt
+	c.establish(&cmd, &state.Result{Outcome: state.Duplicate, Session: 7, Epoch: 3, TimeoutMs: 4000})
+	if c.outcome != state.Applied || c.session != 7 || c.epoch != 3 || c.timeoutMs != 4000 || len(c.out.queued) == 0 {
+		t.Fatalf("outcome %v, session %d, epoch %d, timeout %d, %d bytes for the client",
+			c.outcome, c.session, c.epoch, c.timeoutMs, len(c.out.queued))
 	}
 }

@@ -54,8 +54,18 @@ func (c *conn) x509IDs() []wire.ID {
 	return ids
 }
 
-// ensembleMatches says whether a client that names an ensemble means this one.
+// ensembleMatches says whether a client that names an ensemble means this one. One that names
+// none is let in, as in ZooKeeper.
 func (s *Server) ensembleMatches(name string) bool {
 	names := s.cfg.Auth.EnsembleNames
-	return len(names) == 0 || slices.Contains(names, name)
+	switch {
+	case len(names) == 0 || name == "":
+		s.stats.EnsembleAuthSkip.Add(1)
+	case slices.Contains(names, name):
+		s.stats.EnsembleAuthSuccess.Add(1)
+	default:
+		s.stats.EnsembleAuthFail.Add(1)
+		return false
+	}
+	return true
 }

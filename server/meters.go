@@ -33,5 +33,6 @@ func (s *Server) meters() replication.Meters {
 			}
 			st.SnapshotTime.Record(int64(took))
 		},
+		SlowDisk: func() { st.SlowDiskHandOvers.Add(1) },
 	}
 }

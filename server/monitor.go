@@ -29,6 +29,9 @@ func (s *Server) gauges() stats.Gauges {
 		SyncedFollowers: ofFollowers(func(l replication.Followers) int { return l.SyncedVoters }),
 		SyncedObservers: ofFollowers(func(l replication.Followers) int { return l.SyncedObservers }),
 
+		PendingSyncs:   s.pendingSyncs.Load,
+		LeaderUptimeMs: func() int64 { return (s.nowNs() - s.leadsSinceNs.Load()) / 1e6 },
+
 		Leads:               func() bool { return s.clustered && s.currentNode() != nil && s.node.Leads() },
 		Ensemble:            func() bool { return s.clustered },
 		NumAliveConnections: func() int64 { return int64(s.connectionCount()) },

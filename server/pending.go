@@ -3,6 +3,7 @@ package server
 import (
 	"sync"
 
+	"github.com/zkd-project/zkd/internal/failpoint"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/wire"
 )
@@ -11,11 +12,12 @@ import (
 type pendingKind uint8
 
 const (
-	pendingWrite  pendingKind = iota // the log: a numbered write or closeSession
-	pendingSync                      // the log: a sync mark
-	pendingRead                      // its turn: then it is served from the machine
-	pendingReply                     // its turn: the reply is known
-	pendingChange                    // a change of the membership, which began when it was applied
+	pendingWrite    pendingKind = iota // the log: a numbered write or closeSession
+	pendingSync                        // the log: a sync mark
+	pendingRead                        // its turn: then it is served from the machine
+	pendingReply                       // its turn: the reply is known
+	pendingChange                      // a change of the membership, which began when it was applied
+	pendingTransfer                    // the leadership to be handed over, see transfer.go
 )
 
 // logged says whether an entry waits for the log.
@@ -116,6 +118,16 @@ func (p *pendingQueue) answered(cmd *state.Command) *pendingRequest {
 	return nil
 }
 
+// syncs counts the syncs.
+func (p *pendingQueue) syncs() (n int64) {
+	for i := p.head; i < len(p.q); i++ {
+		if p.q[i].kind == pendingSync {
+			n++
+		}
+	}
+	return n
+}
+
 // firstWrite is the number of the oldest write that is not applied, 0 if there is none.
 func (p *pendingQueue) firstWrite() uint64 {
 	for i := p.head; i < len(p.q); i++ {
@@ -130,6 +142,9 @@ func (p *pendingQueue) firstWrite() uint64 {
 func (c *conn) push(p pendingRequest) {
 	c.s.pendingBytes.Add(int64(p.size))
 	c.s.pendingRequests.Add(1)
+	if p.kind == pendingSync {
+		c.s.pendingSyncs.Add(1)
+	}
 	c.stats.Begin()
 	c.pending.push(p)
 }
@@ -137,6 +152,9 @@ func (c *conn) push(p pendingRequest) {
 func (c *conn) pop() {
 	c.s.pendingBytes.Add(-int64(c.pending.front().size))
 	c.s.pendingRequests.Add(-1)
+	if c.pending.front().kind == pendingSync {
+		c.s.pendingSyncs.Add(-1)
+	}
 	c.stats.End()
 	c.pending.pop()
 	c.room.Broadcast()
@@ -145,6 +163,7 @@ func (c *conn) pop() {
 // complete runs under the write lock when the log has handed back a write or sync of this
 // connection.
 func (c *conn) complete(cmd *state.Command, r *state.Result) {
+	failpoint.Hit(failpoint.ReplyBefore)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead || c.epoch != cmd.Epoch {

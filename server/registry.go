@@ -42,8 +42,8 @@ func (s *Server) register(nc net.Conn, secure bool) (*conn, error) {
 	switch {
 	case !s.accepting:
 		return nil, net.ErrClosed
-	case s.cfg.MaxClientCnxns > 0 && s.perAddr[addr] >= s.cfg.MaxClientCnxns:
-		return nil, fmt.Errorf("too many connections from %s: maxClientCnxns is %d", addr, s.cfg.MaxClientCnxns)
+	case s.maxPerAddress > 0 && s.perAddr[addr] >= s.maxPerAddress:
+		return nil, fmt.Errorf("too many connections from %s: maxClientCnxns is %d", addr, s.maxPerAddress)
 	case s.maxConnections > 0 && len(s.byNumber) >= s.maxConnections:
 		return nil, fmt.Errorf("too many connections: the limit is %d (maxCnxns, or the open files allowed)", s.maxConnections)
 	}
@@ -76,6 +76,7 @@ func (s *Server) forget(c *conn) {
 	c.mu.Lock()
 	s.pendingBytes.Add(-int64(c.pending.bytes))
 	s.pendingRequests.Add(-int64(c.pending.len()))
+	s.pendingSyncs.Add(-c.pending.syncs())
 	c.pending = pendingQueue{}
 	session := c.session
 	c.mu.Unlock()

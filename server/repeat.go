@@ -25,6 +25,9 @@ import (
 func (s *Server) Routed(gen uint64) {
 	s.mu.Lock()
 	s.gen = gen
+	if n := s.currentNode(); n != nil && n.Leads() {
+		s.leadsSinceNs.Store(s.nowNs())
+	}
 	conns := make([]*conn, 0, len(s.byNumber))
 	for _, c := range s.byNumber {
 		conns = append(conns, c)

@@ -118,7 +118,7 @@ func (s *Server) checkGrace() {
 		}
 		c.mu.Unlock()
 	}
-	if s.cfg.ReadOnlyMode {
+	if s.cfg.ReadOnlyMode && !s.node.InQuarantine() {
 		s.enterReadOnly(nil)
 	}
 }
@@ -142,6 +142,9 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	var message []byte
 	var told []farewell
 	for first := true; !s.node.Leads() && s.node.Leader() != ""; first = false {
+		if s.afterEntry() > quarter { // what clients have sent meanwhile is read first
+			pause(ctx, quarter)
+		}
 		sent := s.nowNs()
 		var more bool
 		message, told = s.beginReport(message[:0], told[:0], echo, sent)

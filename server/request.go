@@ -22,6 +22,9 @@ func (c *conn) request(body []byte) error {
 		return fmt.Errorf("request header: %w", err)
 	}
 	d.SetMaxLen(c.s.cfg.JuteMaxBuffer + c.s.cfg.JuteMaxBufferExtra)
+	if all := c.s.observers.Load(); all != nil {
+		c.observed(*all, h.Op, body)
+	}
 	if h.Op != wire.OpAuth && h.Op != wire.OpSASL && c.s.mustAuthenticate(*c.ids.Load()) {
 		return c.endWith(h, 0, wire.SessionClosedRequireSASLAuth)
 	}
@@ -43,8 +46,10 @@ func (c *conn) request(body []byte) error {
 	}
 	switch h.Op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete,
-		wire.OpSetData, wire.OpSetACL, wire.OpMulti, wire.OpReconfig:
+		wire.OpSetData, wire.OpSetACL, wire.OpMulti:
 		return c.writeRequest(h, d.Rest())
+	case wire.OpReconfig:
+		return c.reconfigRequest(h, d.Rest())
 	case wire.OpCloseSession:
 		return c.closeSession(h)
 	case wire.OpSync:
@@ -91,6 +96,9 @@ func (c *conn) writeRequest(h wire.RequestHeader, body []byte) error {
 		code = wire.MarshallingError
 	}
 	if code != wire.OK {
+		if a := c.s.auditor.Load(); a != nil {
+			a.refused(c, h.Op, body)
+		}
 		c.answer(h, code)
 		return nil
 	}

@@ -30,7 +30,7 @@ const (
 func (s *Server) watchDisk(ctx context.Context) {
 	space := s.opts.Space
 	if space == nil {
-		if s.opts.Memory {
+		if s.opts.Memory || s.opts.FS != nil {
 			return
 		}
 		space = vfs.Space

@@ -242,7 +242,6 @@ func (c *conn) raiseZxid(frame []byte) []byte {
 // replied counts a reply. Called with mu held.
 func (c *conn) replied(op wire.OpCode, xid int32, startNs int64, size int) {
 	now := c.s.nowNs()
-	c.stats.Sent()
 	c.stats.Responded(op, xid, c.lastZxid, now, now-startNs)
 	c.shard.Reply(size)
 	c.shard.Request(op, now-startNs)

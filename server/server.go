@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/zkd-project/zkd/config"
 	"github.com/zkd-project/zkd/internal/tlsconf"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/fourletter"
 	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/replication/peer"
@@ -33,6 +36,12 @@ type Options struct {
 	Memory bool
 	Stores *replication.MemoryStores
 
+	// FS holds the directories of the configuration; nil means the file system of the machine.
+	// For simulations, with a disk that loses, tears or refuses what was written. SegmentBytes is
+	// the length of a file of the log then, 0 the usual one.
+	FS           vfs.FS
+	SegmentBytes int64
+
 	// Logger gets all log lines; nil means slog.Default.
 	Logger *slog.Logger
 
@@ -47,6 +56,8 @@ type Options struct {
 
 	// PeerTLS is what servers of a cluster prove themselves to each other with; nil: nothing.
 	PeerTLS *tls.Config
+	// PeerRoots are the authorities trusted for that at present; nil: those of PeerTLS, for ever.
+	PeerRoots func() *x509.CertPool
 	// PeerNetwork is how they reach each other; nil means TCP.
 	PeerNetwork peer.Network
 	// BootstrapMajority: see replication.Cluster.
@@ -73,7 +84,9 @@ type Server struct {
 	clustered bool // one of several servers
 
 	enforcedSchemes []string
-	maxConnections  int
+
+	maxPerAddress  int // guarded by mu
+	maxConnections int // guarded by mu
 
 	// lifecycle is held by Start and by Close, which so wait for each other.
 	lifecycle sync.Mutex
@@ -86,11 +99,15 @@ type Server struct {
 	expiry        *expiry
 	flushers      *flushers
 	throttle      *throttle
-	words         *fourletter.Commands
+	words         atomic.Pointer[fourletter.Commands]
 	stats         *stats.Server
-	tlsHandshakes atomic.Int64 // under way
-	zxid          atomic.Int64 // of the last batch whose replies and events are queued
+	auditor       atomic.Pointer[auditor]     // nil: no audit log
+	auditFile     string                      // guarded by lifecycle
+	observers     atomic.Pointer[[]*observer] // nil: nobody looks; changed with mu held
+	tlsHandshakes atomic.Int64                // under way
+	zxid          atomic.Int64                // of the last batch whose replies and events are queued
 	traceMask     atomic.Int64
+	leadsSinceNs  atomic.Int64 // when this server began to lead; nowNs
 	ackedNs       atomic.Int64 // until when the leader knows what was heard here
 	muted         atomic.Bool  // a connection has something to send and must not
 	frozen        atomic.Bool  // see Freeze
@@ -98,14 +115,17 @@ type Server struct {
 	refusing      atomic.Bool  // the leader takes no writes for lack of room
 	cutOff        atomic.Bool  // no leader for too long: clients are not served
 	quarantined   atomic.Bool  // nor with data that are known to be wrong
+	shunning      atomic.Bool  // this leader takes no clients, see leaderserves.go
 	signs         []sign       // owned by report
 	barriers      barriers
+	restores      restores
 	ro            readOnlyMode
 	digests       digestLog
 	overQuota     chan string // paths of quotas that were exceeded
 
 	pendingBytes    atomic.Int64 // of the requests under way on all connections
 	pendingRequests atomic.Int64 // their number
+	pendingSyncs    atomic.Int64 // the syncs among them
 	heldBytes       atomic.Int64 // of large frames that are not complete yet
 	waitingBytes    atomic.Int64 // of replies and events for clients that are slow
 
@@ -159,11 +179,11 @@ func New(o Options) (*Server, error) {
 	if err := s.setUpAuth(); err != nil {
 		return nil, err
 	}
-	s.maxConnections = connectionLimit(s.cfg.MaxCnxns)
+	s.maxPerAddress, s.maxConnections = s.cfg.MaxClientCnxns, connectionLimit(s.cfg.MaxCnxns)
 	s.stats = stats.New()
 	s.stats.SetGauges(s.gauges())
 	s.throttle = newThrottle(s.cfg.Throttle, s.stats.Registry())
-	s.words = s.newWords()
+	s.words.Store(s.newWords(s.cfg))
 	s.expiry = newExpiry(s)
 	s.clustered = o.Config.Cluster.Ensemble
 	s.ackedNs.Store(math.MinInt64 / 2) // never
@@ -178,6 +198,7 @@ type Info = replication.Info
 func (s *Server) Start(ctx context.Context) (Info, error) {
 	info, err := s.startUp(ctx)
 	if err != nil && !errors.Is(err, errStarted) {
+		s.auditServer(audit.ServerStart, audit.Failure)
 		_ = s.Close()
 	}
 	return info, err
@@ -192,6 +213,9 @@ func (s *Server) startUp(ctx context.Context) (Info, error) {
 		return Info{}, errStarted
 	}
 	s.flushers = newFlushers(max(2, runtime.GOMAXPROCS(0)))
+	if err := s.setAudit(s.cfg.Audit, s.cfg.AuditFile); err != nil {
+		return Info{}, err
+	}
 	// Ports first: a busy one is told at once, and four-letter words are answered while the
 	// data load.
 	if err := s.openPorts(); err != nil {
@@ -215,6 +239,9 @@ func (s *Server) startUp(ctx context.Context) (Info, error) {
 	s.expiry.restart(s.nowNs())
 	if s.clustered {
 		s.goLoop(func() { s.report(s.lifetime) })
+		if !s.cfg.Cluster.LeaderServes {
+			s.goLoop(func() { s.shunClients(s.lifetime) })
+		}
 	}
 	s.zxid.Store(s.machineZxid())
 	s.goLoop(func() { s.watchDisk(s.lifetime) })
@@ -224,6 +251,7 @@ func (s *Server) startUp(ctx context.Context) (Info, error) {
 	if !s.phase.CompareAndSwap(phaseNew, phaseServing) {
 		return Info{}, s.fatalErr
 	}
+	s.auditServer(audit.ServerStart, audit.Success)
 	return info, nil
 }
 
@@ -332,7 +360,9 @@ func (s *Server) end(inOrder bool) error {
 		s.giveUp()
 		s.lifecycle.Lock()
 		defer s.lifecycle.Unlock()
-		s.phase.Store(phaseOver)
+		if s.phase.Swap(phaseOver) == phaseServing {
+			s.auditServer(audit.ServerStop, audit.Invoked)
+		}
 		s.closePorts()
 		if inOrder {
 			s.handOver()
@@ -350,6 +380,7 @@ func (s *Server) end(inOrder bool) error {
 		if s.flushers != nil {
 			s.flushers.close()
 		}
+		s.closeErr = errors.Join(s.closeErr, s.setAudit(false, ""))
 	})
 	return s.closeErr
 }

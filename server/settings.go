@@ -2,11 +2,11 @@ package server
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/zkd-project/zkd/config"
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/acl"
 	"github.com/zkd-project/zkd/server/ensemble"
 	"github.com/zkd-project/zkd/server/replication"
@@ -39,7 +39,8 @@ func (s *Server) replicationOptions() replication.Options {
 	settings := s.settings() // does not change while the server runs
 	return replication.Options{
 		Cluster: s.clusterOptions(), Ensemble: s.firstEnsemble(), Boot: s.boot,
-		Dir: c.DataDir, LogDir: c.DataLogDir, Memory: s.opts.Memory, Stores: s.opts.Stores, FS: vfs.OS,
+		Dir: c.DataDir, LogDir: c.DataLogDir, Memory: s.opts.Memory, Stores: s.opts.Stores,
+		FS: s.opts.FS, SegmentBytes: s.opts.SegmentBytes,
 		NoAutocreate: !c.DataDirAutocreate, NoNewDatabase: !c.DBAutocreate,
 		LogStore: string(c.LogStore), MyID: c.Cluster.ServerID,
 		SnapshotBytes: s.snapshotBytes(), SnapCount: c.SnapCount,
@@ -47,6 +48,7 @@ func (s *Server) replicationOptions() replication.Options {
 		Settings: func() state.Settings { return settings },
 		Now:      s.now, Logger: s.log, Fatal: s.fatal, Observer: s,
 		Meters: s.meters(), SlowSync: time.Duration(c.FsyncWarningMs) * time.Millisecond,
+		SlowDisk: slowDisk(c),
 	}
 }
 
@@ -70,19 +72,28 @@ func (s *Server) clusterOptions() *replication.Cluster {
 	}
 	c := &s.cfg.Cluster
 	o := &replication.Cluster{
-		Network: s.opts.PeerNetwork, TLS: s.opts.PeerTLS, BootstrapMajority: s.opts.BootstrapMajority,
+		Network: s.opts.PeerNetwork, TLS: s.opts.PeerTLS, Roots: s.opts.PeerRoots, BootstrapMajority: s.opts.BootstrapMajority,
 		Report: s.takeReports,
 	}
 	for i := range c.Members {
 		m := &c.Members[i]
-		address := net.JoinHostPort(m.Peers[0].Host, strconv.Itoa(m.Peers[0].Port))
-		o.Members = append(o.Members, replication.Member{Number: m.ID, Address: address, Observer: m.Role == config.Observer})
-		if m.ID == c.ServerID {
-			o.Listen = address
-			if c.ListenOnAllIPs {
-				o.Listen = net.JoinHostPort("", strconv.Itoa(m.Peers[0].Port))
+		var addresses, ports []string
+		for _, p := range m.Peers {
+			addresses = append(addresses, net.JoinHostPort(p.Host, strconv.Itoa(p.Port)))
+			if everywhere := net.JoinHostPort("", strconv.Itoa(p.Port)); !slices.Contains(ports, everywhere) {
+				ports = append(ports, everywhere)
 			}
 		}
+		o.Members = append(o.Members, replication.Member{
+			Number: m.ID, Address: addresses[0], More: addresses[1:], Observer: m.Role == config.Observer,
+		})
+		if m.ID != c.ServerID {
+			continue
+		}
+		if c.ListenOnAllIPs {
+			addresses = ports
+		}
+		o.Listen, o.AlsoListen = addresses[0], addresses[1:]
 	}
 	return o
 }
@@ -110,6 +121,17 @@ func purgeInterval(c *config.Config) time.Duration {
 		return -1
 	}
 	return time.Duration(c.PurgeIntervalMs) * time.Millisecond
+}
+
+// slowDisk translates: for replication a negative time means never.
+func slowDisk(c *config.Config) replication.SlowDisk {
+	d := replication.SlowDisk{
+		Sync: time.Duration(c.SlowDiskMs) * time.Millisecond, For: time.Duration(c.SlowDiskForMs) * time.Millisecond,
+	}
+	if c.SlowDiskMs == 0 {
+		d.Sync = -1
+	}
+	return d
 }
 
 // NodeCount is the number of znodes as ZooKeeper counts them.

@@ -7,15 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/config"
 	"github.com/zkd-project/zkd/server/fourletter"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
 // newWords makes the four-letter words of the server.
-func (s *Server) newWords() *fourletter.Commands {
+func (s *Server) newWords(c *config.Config) *fourletter.Commands {
 	return &fourletter.Commands{
-		Source: wordSource{s}, Stats: s.stats, Allowed: fourletter.ParseWhitelist(strings.Join(s.cfg.FourLetterWords, ","), s.cfg.ReadOnlyMode),
+		Source: wordSource{s}, Stats: s.stats, Allowed: fourletter.ParseWhitelist(strings.Join(c.FourLetterWords, ","), s.cfg.ReadOnlyMode),
 	}
 }
 
@@ -27,9 +28,9 @@ func isFourLetterWord(b []byte) bool { return fourletter.Is([4]byte(b)) }
 func (c *conn) fourLetterWord(data []byte) error {
 	word := string(data[:4])
 	extra := data[4:]
-	c.shard.Received(4)
-	c.stats.Received()
-	err := c.s.words.Run(wordWriter{c}, word, extra)
+	c.shard.Received(1, 4)
+	c.stats.Received(1)
+	err := c.s.words.Load().Run(wordWriter{c}, word, extra)
 	c.shard.Text()
 	if err != nil {
 		return err

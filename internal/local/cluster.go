@@ -23,7 +23,10 @@ type Options struct {
 	Env      []string          // likewise, see config.Sources
 	// FirstPort is that of server 1; the others follow. 0: free ports.
 	FirstPort int
-	Logger    *slog.Logger // nil: nothing is logged
+	// Listen opens the client ports of a server; nil means TCP. With it all have the same port
+	// on hosts of their own, see MemoryHost.
+	Listen func(number int) func(address string) (net.Listener, error)
+	Logger *slog.Logger // nil: nothing is logged
 	// Fatal is called when a server can no longer keep its promises.
 	Fatal func(number int, err error)
 }
@@ -67,7 +70,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	errs := make(chan error, o.Nodes)
 	for i := range o.Nodes {
 		n := &node{number: i + 1, stores: replication.NewMemoryStores()}
-		if o.FirstPort > 0 {
+		switch {
+		case o.Listen != nil:
+			n.port = memoryPort
+		case o.FirstPort > 0:
 			n.port = o.FirstPort + i
 		}
 		c.nodes = append(c.nodes, n)
@@ -88,21 +94,55 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 // Add makes room for one more server, which knows the others and is no member until a reconfig
 // makes it one, and returns its number. Begin starts it.
 func (c *Cluster) Add() (number int, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // its port is part of a server's line
+	port, err := c.freePort()
+	if err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	number = len(c.nodes) + 1
+	c.nodes = append(c.nodes, &node{number: number, stores: replication.NewMemoryStores(), port: port})
+	return number, nil
+}
+
+// freePort chooses a client port before its server starts: it is part of the server's line.
+func (c *Cluster) freePort() (int, error) {
+	if c.o.Listen != nil {
+		return memoryPort, nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
 	defer l.Close()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	number = len(c.nodes) + 1
-	c.nodes = append(c.nodes, &node{number: number, stores: replication.NewMemoryStores(), port: l.Addr().(*net.TCPAddr).Port})
-	return number, nil
+	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // Line is the text of a server in a reconfig.
 func (c *Cluster) Line(number int) string {
 	return fmt.Sprintf("server.%d=%s:%d:3888:participant;%s", number, host(number), peerPort, c.Addr(number))
+}
+
+// memoryPort is the client port of every server where Options.Listen is set.
+const memoryPort = 2181
+
+// MemoryHost is the host of a server's client port where Options.Listen is set: a literal address,
+// so that clients resolve nothing.
+func MemoryHost(number int) string { return "127.0.0." + strconv.Itoa(number) }
+
+func (c *Cluster) clientHost(number int) string {
+	if c.o.Listen == nil {
+		return "127.0.0.1"
+	}
+	return MemoryHost(number)
+}
+
+// listen returns what opens the client ports of a server; nil means TCP.
+func (c *Cluster) listen(number int) func(address string) (net.Listener, error) {
+	if c.o.Listen == nil {
+		return nil
+	}
+	return c.o.Listen(number)
 }
 
 func (c *Cluster) all() []*node {
@@ -139,6 +179,7 @@ func (c *Cluster) Start(ctx context.Context, number int) error {
 		srv, err := server.New(server.Options{
 			Config: cfg, Memory: true, Stores: n.stores, Logger: c.o.Logger.With("server", number),
 			PeerNetwork: c.net.Host(host(number)), Fatal: func(err error) { c.fatal(number, err) },
+			Listen: c.listen(number),
 		})
 		if err != nil {
 			return err
@@ -150,7 +191,9 @@ func (c *Cluster) Start(ctx context.Context, number int) error {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.srv = srv
-			n.port = srv.Addrs()[0].(*net.TCPAddr).Port
+			if tcp, ok := srv.Addrs()[0].(*net.TCPAddr); ok {
+				n.port = tcp.Port
+			}
 			return nil
 		case !errors.As(err, &busy) || port == 0 || ctx.Err() != nil || c.o.FirstPort > 0:
 			return fmt.Errorf("server %d: %w", number, err)
@@ -183,6 +226,9 @@ func (c *Cluster) config(number, port int) (*config.Config, error) {
 		config.Override{Key: "clientPort", Value: strconv.Itoa(port)},
 		config.Override{Key: "zkd.peerInsecure", Value: "true"}, // nothing leaves the process
 	)
+	if c.o.Listen != nil {
+		settings = append(settings, config.Override{Key: "clientPortAddress", Value: MemoryHost(number)})
+	}
 	for i := range settings {
 		if settings[i].Origin == "" {
 			settings[i].Origin = "cluster in one process"
@@ -210,7 +256,7 @@ func (c *Cluster) Addr(number int) string {
 	n := c.node(number)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port))
+	return net.JoinHostPort(c.clientHost(number), strconv.Itoa(n.port))
 }
 
 // take ends the use of a server's running process.

@@ -12,13 +12,16 @@
 // metrics that exist here, and answers while there is no leader, too; system_properties, which
 // has the settings in force in place of Java's; the times in dump, which are those of the wall
 // clock; zabstate, which says more during an election; and IPv6 addresses, which are
-// shortened. Of 3.10 there is shed_connections. The commands snapshot and restore are missing:
-// they carry files in ZooKeeper's format, and restore replaces the data of one server, which a
-// replicated log does not allow.
+// shortened. Of 3.10 there is shed_connections. The commands snapshot and restore
+// carry files in the format of zkd, and a restore is for the whole cluster (backup.go).
+//
+// Beside them are commands of zkd's own (operate.go): log_level, sessions, kill_session and top.
+// What changes something there is asked for by POST, and by the super user alone.
 //
 // Who may ask: on a loopback address anybody on the machine, but no web page of somebody
 // else that a browser on it shows. Elsewhere the token of zkd.adminToken or a client
-// certificate is needed for everything but /livez and /readyz.
+// certificate is needed for everything but /livez and /readyz. Backups are for the super user
+// alone, on any address.
 //
 // Ownership: a Server belongs to who started it. The package holds no lock while it writes.
 package admin

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,6 +61,11 @@ func TestAnswersHaveTheFieldsOfZooKeepers(t *testing.T) {
 	cfg := load(t)
 	srv := startServer(t, cfg)
 	defer occupy(t, srv.Addrs()[0].String()).Close()
+	answers := startAdmin(t, Options{Config: cfg, Source: srv.Face(), Stats: srv.Stats()})
+	require.Eventually(t, func() bool { // the last answer has left, also in the server's books
+		_, answer := fetch(t, answers+"/commands/connections")
+		return strings.Contains(answer, `"interest_ops" : 1`)
+	}, time.Minute, time.Millisecond)
 	for situation, source := range map[string]Source{
 		"alone":    srv.Face(),
 		"leader":   member{srv.Face(), fourletter.ModeLeader, "leading - broadcast", true},

@@ -22,14 +22,20 @@ const pprofURL = "/debug/pprof/"
 type handler struct {
 	commands *commands
 	gate     *gate
-	prefix   string // of the commands, without the last slash
+	operator *operator // nil: there are only ZooKeeper's commands
+	prefix   string    // of the commands, without the last slash
 	pprof    bool
+	super    *superUser
+	backups  *backupGate
 	rest     http.Handler // all but the pages for supervisors
 }
 
 func newHandler(c *commands, g *gate) *handler {
 	a := &c.config.Admin
-	h := &handler{commands: c, gate: g, prefix: "/" + strings.Trim(a.CommandURL, "/"), pprof: a.PProf}
+	h := &handler{
+		commands: c, gate: g, prefix: "/" + strings.Trim(a.CommandURL, "/"), pprof: a.PProf,
+		super: &superUser{auth: &c.config.Auth, stats: c.stats}, backups: newBackupGate(c.config),
+	}
 	h.rest = httpport.Limit(maxRequests, http.HandlerFunc(h.guarded))
 	return h
 }
@@ -40,8 +46,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	methods := []string{http.MethodGet, http.MethodHead}
-	if r.URL.Path == h.below()+shedName {
+	if r.URL.Path == h.below()+shedName || h.isRestore(r.URL.Path) {
 		methods = []string{http.MethodPost}
+	}
+	if op := h.operation(r.URL.Path); op != nil {
+		methods = op.methods()
 	}
 	switch {
 	case !slices.Contains(methods, r.Method):
@@ -58,6 +67,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // guarded is what the gate stands before.
 func (h *handler) guarded(w http.ResponseWriter, r *http.Request) {
+	if h.isBackup(r.URL.Path) { // they have a gate of their own
+		h.backup(w, r)
+		return
+	}
 	if status, why := h.gate.refuses(r); status != 0 {
 		if status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="zkd"`)
@@ -69,6 +82,8 @@ func (h *handler) guarded(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case below && name == shedName:
 		h.shed(w, r)
+	case h.operation(r.URL.Path) != nil:
+		h.operator.operate(w, r, h.operation(r.URL.Path))
 	case h.pprof && strings.HasPrefix(r.URL.Path, pprofURL):
 		h.profile(w, r)
 	case r.URL.Path == h.prefix, below && name == "":
@@ -80,6 +95,15 @@ func (h *handler) guarded(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// operation is the one of zkd's own commands that a path names, or nil.
+func (h *handler) operation(path string) *operation {
+	name, below := strings.CutPrefix(path, h.below())
+	if !below || h.operator == nil {
+		return nil
+	}
+	return findOperation(name)
 }
 
 // below is what stands before the name of a command.

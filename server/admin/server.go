@@ -13,12 +13,18 @@ import (
 	"github.com/zkd-project/zkd/server/stats"
 )
 
-// Options say what a Server shows. All but Log are required.
+// Options say what a Server shows. Config, Source and Stats are required.
 type Options struct {
 	Config *config.Config
 	Source Source
 	Stats  *stats.Server
 	Log    *slog.Logger // nil means slog.Default
+
+	// Operator does what zkd has beyond ZooKeeper's commands: log_level, sessions, kill_session
+	// and top. nil: they do not exist.
+	Operator Operator
+	// LogLevel is what log_level shows and changes; nil: it cannot.
+	LogLevel *slog.LevelVar
 }
 
 // A Server is an open admin port.
@@ -52,7 +58,13 @@ func Start(o Options) (*Server, error) {
 	}
 	certs := s.tls != nil && o.Config.Cluster.TLS.TrustStore.Location != ""
 	g := newGate(a, s.port.Addr().IP.IsLoopback(), certs)
-	s.port.Serve(newHandler(newCommands(o), g))
+	h := newHandler(newCommands(o), g)
+	if o.Operator != nil {
+		h.operator = &operator{
+			do: o.Operator, source: o.Source, logLevel: o.LogLevel, log: o.Log, gate: g, super: h.super,
+		}
+	}
+	s.port.Serve(h)
 	s.announce(o.Log, a, g)
 	return s, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -108,19 +107,6 @@ func occupy(t *testing.T, addr string) *zk.Conn {
 	_, _, _, err = c.ExistsW("/zz")
 	require.NoError(t, err)
 	return c
-}
-
-// freePorts are ports that were free a moment ago.
-func freePorts(t *testing.T, n int) []int {
-	t.Helper()
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

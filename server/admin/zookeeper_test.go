@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 var update = flag.Bool("update", false, "record the answers of the installed Apache ZooKeeper anew")
@@ -145,8 +147,7 @@ const running = `"error" : null`
 
 // What is recorded is what the installed ZooKeeper answers.
 func TestRecordedAnswersAreThoseOfZooKeeper(t *testing.T) {
-	ports := freePorts(t, 2)
-	a := startApache(t, 1, ports[0], ports[1])
+	a := startApache(t, 1, freeport.Row(t, 1), freeport.Row(t, 1))
 	a.await("ruok", running)
 	c := occupy(t, a.client)
 	defer c.Close()
@@ -161,7 +162,10 @@ func TestRecordedAnswersAreThoseOfZooKeeper(t *testing.T) {
 }
 
 func TestRecordedAnswersAreThoseOfAnEnsemble(t *testing.T) {
-	p := freePorts(t, 12)
+	var p []int
+	for range 12 {
+		p = append(p, freeport.Row(t, 1))
+	}
 	lines := []string{"initLimit=10", "syncLimit=5"}
 	for i := range 3 {
 		role := "participant"

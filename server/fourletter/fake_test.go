@@ -150,7 +150,7 @@ func testStats(mode string) *stats.Server {
 	s := stats.New()
 	sh := s.Shard(0)
 	for range 30 {
-		sh.Received(40)
+		sh.Received(1, 40)
 		sh.Request(wire.OpGetData, 2e6)
 		sh.Reply(90)
 	}

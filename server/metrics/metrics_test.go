@@ -32,7 +32,7 @@ func (f fakeSource) LastSnapshot() (int64, time.Time, bool) {
 func leaderStats() *stats.Server {
 	s := stats.New()
 	sh := s.Shard(0)
-	sh.Received(40)
+	sh.Received(1, 40)
 	sh.Request(wire.OpGetData, 2e6)
 	sh.Request(wire.OpSetData, 22e6)
 	sh.Reply(90)

@@ -15,19 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/internal/httpport/tlstest"
 	"github.com/zkd-project/zkd/internal/listen"
 	"github.com/zkd-project/zkd/internal/local"
 )
-
-// freePort is a port that was free a moment ago: in the configuration 0 means none.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 func client(keys *tlstest.Keys, certificates ...tls.Certificate) *http.Client {
 	t := &http.Transport{DisableKeepAlives: true}
@@ -77,7 +69,7 @@ func TestPortIsOpenedAndClosed(t *testing.T) {
 func TestHTTPSAsksForACertificate(t *testing.T) {
 	keys := tlstest.New(t)
 	o := options(leaderStats())
-	o.Config.HTTPPort, o.Config.HTTPSPort = freePort(t), freePort(t)
+	o.Config.HTTPPort, o.Config.HTTPSPort = freeport.Row(t, 1), freeport.Row(t, 1)
 	o.Config.TLS = config.TLS{
 		KeyStore:   config.Store{Location: keys.KeyStore, Type: config.StorePEM},
 		TrustStore: config.Store{Location: keys.TrustStore, Type: config.StorePEM},
@@ -105,7 +97,7 @@ func TestHTTPSAsksForACertificate(t *testing.T) {
 
 func TestNoPortIsLeftOpenWithoutKeys(t *testing.T) {
 	o := options(leaderStats())
-	o.Config.HTTPPort, o.Config.HTTPSPort = freePort(t), freePort(t)
+	o.Config.HTTPPort, o.Config.HTTPSPort = freeport.Row(t, 1), freeport.Row(t, 1)
 	o.Config.TLS.KeyStore = config.Store{Location: "/nowhere/key.pem", Type: config.StorePEM}
 	_, err := Start(o)
 	require.ErrorContains(t, err, "/nowhere/key.pem")

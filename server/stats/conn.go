@@ -33,12 +33,12 @@ func (c *ConnStats) Init(establishedMs int64) {
 	c.Reset()
 }
 
-// Received counts a frame (or a four-letter word) from the client.
-func (c *ConnStats) Received() {
-	c.received.Add(1)
+// Received counts frames (or a four-letter word) from the client.
+func (c *ConnStats) Received(frames int) {
+	c.received.Add(int64(frames))
 }
 
-// Sent counts a frame of any kind to the client.
+// Sent counts a frame to the client that is no answer to a request: Responded counts those.
 func (c *ConnStats) Sent() {
 	c.sent.Add(1)
 }
@@ -61,7 +61,7 @@ func (c *ConnStats) Outstanding() int64 {
 
 // Responded notes the answer to a request: the client's xid (a special, negative one leaves
 // the last in place), the zxid of the reply, the time of the answer on any clock that only
-// goes forward, and the latency.
+// goes forward, and the latency. It counts the frame, too.
 func (c *ConnStats) Responded(op wire.OpCode, cxid int32, zxid, nowNs, latencyNs int64) {
 	latencyNs = max(latencyNs, 0)
 	c.mu.Lock()
@@ -110,6 +110,7 @@ func (c *ConnStats) Snapshot() ConnSnapshot {
 	s := ConnSnapshot{Queued: c.outstanding.Load(), Received: c.received.Load(), Sent: c.sent.Load()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s.Sent += c.replies
 	s.LastOp, s.EstablishedMs = LastOp(c.lastOp), c.establishedMs
 	s.LastCxid, s.LastZxid = c.lastCxid, c.lastZxid
 	s.LastReplyMs, s.LastLatencyMs = c.lastReplyNs/nanosPerMs, c.lastNs/nanosPerMs

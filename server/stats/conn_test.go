@@ -14,14 +14,12 @@ func TestConnectionNumbers(t *testing.T) {
 		t.Errorf("new: %+v", got)
 	}
 
-	c.Received()
+	c.Received(1)
 	c.Begin()
 	c.Responded(wire.OpGetChildren2, 9, 0x100, 5_900_000_000, 22_900_000)
-	c.Sent()
 	c.End()
-	c.Received()
+	c.Received(1)
 	c.Responded(wire.OpPing, wire.XidPing, 0x101, 6_000_000_000, 100_000)
-	c.Sent()
 	c.Sent()
 	c.Begin()
 	want := ConnSnapshot{

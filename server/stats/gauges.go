@@ -36,7 +36,7 @@ type Gauges struct {
 	SyncedFollowers          func() int64
 	SyncedNonVotingFollowers func() int64 // nil: there is no such role, and the gauge says 0
 	SyncedObservers          func() int64
-	PendingSyncs             func() int64
+	PendingSyncs             func() int64 // of the clients of this server
 	LeaderUptimeMs           func() int64
 }
 
@@ -102,7 +102,7 @@ func (s *Server) setLeaderGauges(g Gauges, when func(cond func() bool, name, hel
 	}
 	when(g.Leads, "synced_non_voting_followers", "followers without a vote that are up to date", nonVoting)
 	when(g.Leads, "synced_observers", "observers that are up to date", g.SyncedObservers)
-	when(g.Leads, "pending_syncs", "syncs under way", g.PendingSyncs)
+	when(g.Leads, "pending_syncs", "syncs of the clients of this server that wait for the log", g.PendingSyncs)
 	when(g.Leads, "leader_uptime", "ms since this server leads", g.LeaderUptimeMs)
 	when(g.Leads, "last_proposal_size", "bytes of the last proposal, -1 before the first",
 		func() int64 { last, _, _ := s.ProposalSizes.Values(); return last })

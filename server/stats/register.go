@@ -110,6 +110,7 @@ func (s *Server) registerCounters() {
 		{"learner_commit_received_count", "commits received from a leader", &s.LearnerCommits},
 		{"digest_mismatches_count", "times the state differed from the leader's", &s.DigestMismatches},
 		{"fsync_threshold_exceed_count", "slow syncs of the log", &s.FsyncSlow},
+		{"zkd_slow_disk_handovers", "hand-overs of the leadership because of a slow disk here", &s.SlowDiskHandOvers},
 		{"snapshot_error_count", "snapshots that could not be written", &s.SnapshotErrors},
 		{"snapshot_rate_limited_count", "snapshots refused by the rate limit", &s.SnapshotsRateLimited},
 		{"restore_error_count", "snapshots that could not be restored", &s.RestoreErrors},
@@ -117,6 +118,11 @@ func (s *Server) registerCounters() {
 		{"unrecoverable_error_count", "errors that end the process", &s.UnrecoverableErrors},
 		{"ttl_node_created_count", "nodes created with a TTL", &s.TTLNodesCreated},
 		{"ttl_node_deleted_count", "nodes deleted by their TTL", &s.TTLNodesDeleted},
+		{"ensemble_auth_success", "clients that named this ensemble", &s.EnsembleAuthSuccess},
+		{"ensemble_auth_fail", "clients that named another ensemble", &s.EnsembleAuthFail},
+		{"ensemble_auth_skip", "clients whose ensemble was not checked", &s.EnsembleAuthSkip},
+		{"zkd_audit_written", "lines of the audit log", &s.AuditWritten},
+		{"zkd_audit_lost", "lines missing in the audit log, since it could not be written as fast", &s.AuditLost},
 	} {
 		s.registry.Counter(m.name, m.help, m.c)
 		s.resets = append(s.resets, m.c.Reset)

@@ -19,6 +19,13 @@ type Server struct {
 	HandshakesExceeded      Counter // TLS handshakes refused over the limit
 	AuthFailures            Counter // auth and SASL requests refused; srst leaves it alone
 	InsecureAdmin           Counter // plain requests where the admin server wants TLS
+	EnsembleAuthSuccess     Counter // clients that named this ensemble
+	EnsembleAuthFail        Counter // clients that named another
+	EnsembleAuthSkip        Counter // clients that named one where nobody says what this one is called, or named none
+
+	// Audit log.
+	AuditWritten Counter // lines in the file
+	AuditLost    Counter // lines that are missing there
 
 	// Requests.
 	StaleRequests        Counter    // requests whose connection was gone when their turn came
@@ -57,6 +64,7 @@ type Server struct {
 	// Disk.
 	FsyncTime            *Histogram // one sync of the log
 	FsyncSlow            Counter    // syncs longer than fsync.warningthresholdms
+	SlowDiskHandOvers    Counter    // of the leadership, because the disk here is slow
 	FlushTime            *Histogram // writing and syncing one batch of the log
 	LogQueueSize         *Histogram // log entries waiting for the disk when one joins them
 	SnapshotTime         *Histogram // writing a snapshot

@@ -37,16 +37,16 @@ func TestRequestsShowUpUnderAllTheirNames(t *testing.T) {
 	s := New()
 	for i := range uint64(40) { // spread over all shards
 		sh := s.Shard(i)
-		sh.Received(10)
+		sh.Received(1, 10)
 		sh.Request(wire.OpGetData, 1e6)
 		sh.Reply(100)
-		sh.Received(20)
+		sh.Received(1, 20)
 		sh.Request(wire.OpSetData, 3e6)
 		sh.Reply(60 + int(i))
 		sh.Event(7)
 	}
 	s.Shard(3).Request(wire.OpCode(4711), 11e6)
-	s.Shard(3).Received(4)
+	s.Shard(3).Received(1, 4)
 	s.Shard(3).Text()
 	expect(t, monitor(t, s.Registry()), map[string]string{
 		"packets_received": "81", "packets_sent": "121", "bytes_received_count": "1204",
@@ -79,7 +79,7 @@ func TestKindsOfOneOperationAreCountedTogether(t *testing.T) {
 func TestResetClearsWhatSrstClears(t *testing.T) {
 	s := New()
 	fill := func() {
-		s.Shard(1).Received(10)
+		s.Shard(1).Received(1, 10)
 		s.Shard(1).Reply(10)
 		s.Shard(1).Request(wire.OpPing, 5e6)
 		s.Commits.Add(3)
@@ -193,7 +193,7 @@ func TestNothingIsLostWhenAllRecordAtOnce(t *testing.T) {
 		wg.Go(func() {
 			sh := s.Shard(uint64(g))
 			for i := range each {
-				sh.Received(1)
+				sh.Received(1, 1)
 				sh.Request(wire.OpExists, int64(i))
 				sh.Reply(i + 1)
 				s.QuotaExceeded.Add(fmt.Sprint(i%50), 1)
@@ -233,14 +233,14 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 	c.Init(0)
 	all := func() {
 		sh := s.Shard(5)
-		sh.Received(40)
+		sh.Received(1, 40)
 		sh.Request(wire.OpGetData, 12345)
 		sh.Reply(100)
 		sh.Event(10)
 		s.FsyncTime.Record(1e6)
 		s.Commits.Add(1)
 		s.WriteByNamespace.Record("app", 100)
-		c.Received()
+		c.Received(1)
 		c.Begin()
 		c.Responded(wire.OpGetData, 1, 2, 3, 4)
 		c.Sent()

@@ -26,9 +26,9 @@ type Shard struct {
 	_ [64]byte // the next shard begins on another cache line
 }
 
-// Received counts a frame (or a four-letter word) with its bytes.
-func (s *Shard) Received(bytes int) {
-	s.received.Add(1)
+// Received counts frames (or a four-letter word) with their bytes.
+func (s *Shard) Received(frames, bytes int) {
+	s.received.Add(int64(frames))
 	s.bytesReceived.Add(int64(bytes))
 }
 

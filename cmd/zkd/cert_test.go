@@ -142,7 +142,7 @@ func openPort(t *testing.T, id int, c *tls.Config, addresses map[raft.ServerID]s
 	t.Helper()
 	tr, err := peer.New(peer.Options{
 		ID: raft.ServerID(fmt.Sprintf("%d-x", id)), Cluster: "c", Listen: "127.0.0.1:0", TLS: c,
-		Resolve: func(to raft.ServerID) (string, error) { return addresses[to], nil },
+		Resolve: func(to raft.ServerID) ([]string, error) { return []string{addresses[to]}, nil },
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })

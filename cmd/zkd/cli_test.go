@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // The exit codes of the shell are its own, and its options reach it as they are.
 func TestCliThroughTheBinary(t *testing.T) {
-	addr := freeAddr(t)
+	addr := freeport.Addr(t)
 	start(t, filepath.Join(t.TempDir(), "data"), addr)
 	for _, c := range []struct {
 		code int

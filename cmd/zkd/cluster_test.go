@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/wire"
 )
 
@@ -30,6 +32,7 @@ type cluster struct {
 	clients []string // addresses
 	procs   []*exec.Cmd
 	logs    []*lockedBuffer
+	command func(i int) *exec.Cmd // nil: zkd serve
 }
 
 type lockedBuffer struct {
@@ -52,25 +55,17 @@ func (l *lockedBuffer) String() string {
 // startEnsemble runs so many servers and returns when all serve.
 func startEnsemble(t *testing.T, size int) *cluster {
 	t.Helper()
-	e := &cluster{t: t, dir: t.TempDir()}
-	// The addresses are held until all are known, so that they differ.
-	var held []net.Listener
+	return startEnsembleWith(t, size, &cluster{})
+}
+
+// startEnsembleWith is startEnsemble with what e says already.
+func startEnsembleWith(t *testing.T, size int, e *cluster) *cluster {
+	t.Helper()
+	e.t, e.dir = t, t.TempDir()
 	var lines strings.Builder
 	for i := 1; i <= size; i++ {
-		var at [3]string
-		for j := range at {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			held = append(held, l)
-			at[j] = l.Addr().String()
-		}
-		e.clients = append(e.clients, at[0])
-		_, election, err := net.SplitHostPort(at[2])
-		require.NoError(t, err)
-		fmt.Fprintf(&lines, "server.%d=%s:%s\n", i, at[1], election)
-	}
-	for _, l := range held {
-		require.NoError(t, l.Close())
+		e.clients = append(e.clients, freeport.Addr(t))
+		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d\n", i, freeport.Row(t, 1), freeport.Row(t, 1))
 	}
 	for i := 1; i <= size; i++ {
 		data := e.data(i)
@@ -78,7 +73,7 @@ func startEnsemble(t *testing.T, size int) *cluster {
 		require.NoError(t, os.WriteFile(filepath.Join(data, "myid"), fmt.Appendf(nil, "%d\n", i), 0o600))
 		host, port, err := net.SplitHostPort(e.clients[i-1])
 		require.NoError(t, err)
-		cfg := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=10\nmaxClientCnxns=0\n4lw.commands.whitelist=*\nadmin.enableServer=false\n"+
+		cfg := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=10\nmaxClientCnxns=0\n4lw.commands.whitelist=*\nadmin.enableServer=false\nDigestAuthenticationProvider.superDigest=admin:x1nq8J5GOJVPY6zgzhtTtA9izLc=\n"+
 			"dataDir=%s\nclientPort=%s\nclientPortAddress=%s\n%s", data, port, host, lines.String())
 		require.NoError(t, os.WriteFile(e.config(i), []byte(cfg), 0o600))
 		e.procs = append(e.procs, nil)
@@ -110,6 +105,9 @@ func (e *cluster) config(i int) string { return filepath.Join(e.dir, fmt.Sprint(
 func (e *cluster) start(i int) {
 	e.t.Helper()
 	p := exec.Command(zkdBinary, "serve", "--config", e.config(i))
+	if e.command != nil {
+		p = e.command(i)
+	}
 	p.Stderr = e.logs[i-1]
 	require.NoError(e.t, p.Start())
 	e.procs[i-1] = p
@@ -196,12 +194,18 @@ type pipeliner struct {
 
 func dialPipeliner(t *testing.T, addr, path string) *pipeliner {
 	t.Helper()
+	return dialPipelinerFor(t, addr, path, 20000)
+}
+
+// dialPipelinerFor is dialPipeliner with a timeout of the session, in ms.
+func dialPipelinerFor(t *testing.T, addr, path string, timeoutMs int32) *pipeliner {
+	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	p := &pipeliner{t: t, conn: c, path: path}
 	b, mark := wire.AppendFrame(nil)
-	b = (&wire.ConnectRequest{TimeoutMs: 20000, Password: make([]byte, 16)}).Append(b)
+	b = (&wire.ConnectRequest{TimeoutMs: timeoutMs, Password: make([]byte, 16)}).Append(b)
 	wire.FinishFrame(b, mark)
 	_, err = c.Write(b)
 	require.NoError(t, err)
@@ -395,8 +399,7 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 }
 
 func TestDevRunsAClusterInOneProcess(t *testing.T) {
-	_, port, err := net.SplitHostPort(freeAddr(t))
-	require.NoError(t, err)
+	port := strconv.Itoa(freeport.Row(t, 3))
 	cmd := exec.Command(zkdBinary, "dev", "--nodes", "3", "--client-port", port)
 	var log lockedBuffer
 	cmd.Stderr = &log

@@ -22,7 +22,7 @@ type faces struct {
 // As in ZooKeeper the admin server is a convenience, on by default: that it cannot be opened
 // keeps no client waiting. Metrics are there because somebody asked for them, so a port that
 // nothing would ever scrape stops the start.
-func openFaces(cfg *config.Config, srv *server.Server, log *slog.Logger) (*faces, error) {
+func openFaces(cfg *config.Config, srv *server.Server, log *slog.Logger, level *slog.LevelVar) (*faces, error) {
 	f := &faces{}
 	var err error
 	if cfg.Metrics.Prometheus {
@@ -32,7 +32,7 @@ func openFaces(cfg *config.Config, srv *server.Server, log *slog.Logger) (*faces
 		}
 	}
 	if cfg.Admin.Enabled {
-		o := admin.Options{Config: cfg, Stats: srv.Stats(), Source: srv.Face(), Log: log}
+		o := admin.Options{Config: cfg, Stats: srv.Stats(), Source: srv.Face(), Log: log, Operator: srv.Face(), LogLevel: level}
 		if f.admin, err = admin.Start(o); err != nil {
 			log.Warn("the server goes on without its admin server; admin.enableServer=false ends this warning", "error", err)
 		}

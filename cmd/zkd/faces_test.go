@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 const prometheus = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
@@ -37,10 +39,10 @@ func takenPort(t *testing.T) string {
 }
 
 func TestOperatorsPortsAreServed(t *testing.T) {
-	adminAddr, metricsAddr := freeAddr(t), freeAddr(t)
+	adminAddr, metricsAddr := freeport.Addr(t), freeport.Addr(t)
 	_, adminPort, _ := net.SplitHostPort(adminAddr)
 	_, metricsPort, _ := net.SplitHostPort(metricsAddr)
-	addr := freeAddr(t)
+	addr := freeport.Addr(t)
 	p := start(t, filepath.Join(t.TempDir(), "data"), addr, "--set", "admin.enableServer=true", "--set", "admin.serverPort="+adminPort,
 		"--set", prometheus, "--set", "metricsProvider.httpHost=127.0.0.1", "--set", "metricsProvider.httpPort="+metricsPort)
 	connect(t, addr)
@@ -58,7 +60,7 @@ func TestOperatorsPortsAreServed(t *testing.T) {
 
 // As in ZooKeeper: the admin server is a convenience.
 func TestTakenAdminPortIsAWarning(t *testing.T) {
-	addr := freeAddr(t)
+	addr := freeport.Addr(t)
 	p := start(t, filepath.Join(t.TempDir(), "data"), addr, "--set", "admin.enableServer=true", "--set", "admin.serverPort="+takenPort(t))
 	require.Contains(t, p.log.String(), "level=WARN")
 	require.Contains(t, p.log.String(), "is in use by another program")
@@ -76,7 +78,7 @@ func TestTakenMetricsPortStopsTheStart(t *testing.T) {
 }
 
 func TestNoPortWhereNoneIsAskedFor(t *testing.T) {
-	p := start(t, filepath.Join(t.TempDir(), "data"), freeAddr(t), "--set", "admin.enableServer=false")
+	p := start(t, filepath.Join(t.TempDir(), "data"), freeport.Addr(t), "--set", "admin.enableServer=false")
 	require.NotContains(t, p.log.String(), "admin server")
 	require.NotContains(t, p.log.String(), "metrics")
 	require.Equal(t, 1, strings.Count(p.log.String(), "clients="))

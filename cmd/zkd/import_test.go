@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/internal/zkdata"
 	"github.com/zkd-project/zkd/server/znode"
 	"github.com/zkd-project/zkd/wire"
@@ -74,7 +75,7 @@ func TestImportOfDamageNamesFileAndOffsetAndWritesNothing(t *testing.T) {
 
 func TestImportLeavesOldMembersBehind(t *testing.T) {
 	dir, _ := zkDirectory(t, someTxns()...)
-	target, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
+	target, addr := filepath.Join(t.TempDir(), "data"), freeport.Addr(t)
 	code, out := runCommand(t, "import", filepath.Join(dir, zkSubdir), "--data-dir", target)
 	require.Zero(t, code, out)
 	require.Contains(t, out, "are those of ZooKeeper, and are left out")

@@ -34,7 +34,7 @@ func run(args []string) int {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(serveCommand(), devCommand(), checkCommand(), certCommand(), cliCommand(), memberCommand(), recoverCommand(), importCommand(), exportCommand(), versionCommand())
+	root.AddCommand(serveCommand(), devCommand(), checkCommand(), certCommand(), cliCommand(), memberCommand(), recoverCommand(), importCommand(), exportCommand(), snapshotCommand(), entrypointCommand(), healthcheckCommand(), manCommand(), versionCommand())
 	root.SetArgs(args)
 	err := root.Execute()
 	if err == nil {

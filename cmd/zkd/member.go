@@ -29,8 +29,8 @@ const (
 func memberCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "member",
-		Short: "List, add, remove and promote the servers of a running cluster",
-		Long: `List, add, remove and promote the servers of a running cluster.
+		Short: "List, add, remove and promote the servers of a running cluster, and say who leads",
+		Long: `List, add, remove and promote the servers of a running cluster, and say who leads.
 
 Changes need reconfigEnabled=true on the servers, and an identity that may write to
 /zookeeper/config: that of the super user, unless its access control list was changed. A
@@ -40,12 +40,13 @@ becomes a member when it has caught up, and the command returns after that.`,
   zkd member add 4=zk4:2888:3888;2181 --auth digest:super:secret
   zkd member add 5=zk5:2888:3888:observer;2181 --server zk1:2181,zk2:2181
   zkd member promote 5
-  zkd member remove 2 3 --config-version 100000004`,
+  zkd member remove 2 3 --config-version 100000004
+  zkd member transfer 3 --auth digest:super:secret`,
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
 		RunE:                  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(memberListCommand(), memberAddCommand(), memberRemoveCommand(), memberPromoteCommand())
+	c.AddCommand(memberListCommand(), memberAddCommand(), memberRemoveCommand(), memberPromoteCommand(), memberTransferCommand())
 	return c
 }
 

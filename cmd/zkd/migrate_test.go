@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // An apache is Debian's Apache ZooKeeper on loopback.
@@ -27,7 +29,7 @@ type apache struct {
 // newApache prepares a lone ZooKeeper that is not started yet.
 func newApache(t *testing.T, lines ...string) *apache {
 	t.Helper()
-	addr := freeAddr(t)
+	addr := freeport.Addr(t)
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 	return prepareApache(t, addr, append(lines, "tickTime=500", "clientPort="+port, "clientPortAddress=127.0.0.1", "4lw.commands.whitelist=*",
@@ -225,7 +227,7 @@ func migrateThereAndBack(t *testing.T, lines ...string) {
 	require.NoError(t, err)
 	require.Greater(t, len(files), 3, "the replay is too simple: %v", files)
 
-	dir, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
+	dir, addr := filepath.Join(t.TempDir(), "data"), freeport.Addr(t)
 	code, out := runCommand(t, "import", a.data(), "--dry-run")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "all is well")

@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // These tests run the real binary, as an operator does.
@@ -22,6 +24,9 @@ import (
 var zkdBinary string
 
 func TestMain(m *testing.M) {
+	if shift := os.Getenv(clockShift); shift != "" {
+		serveWithClock(shift)
+	}
 	dir, err := os.MkdirTemp("", "zkd-cmd-")
 	if err != nil {
 		panic(err)
@@ -83,14 +88,6 @@ func (p *process) stop(sig syscall.Signal) error {
 	return p.cmd.Wait()
 }
 
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func connect(t *testing.T, addr string) *zk.Conn {
 	t.Helper()
 	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false))
@@ -105,7 +102,7 @@ func connect(t *testing.T, addr string) *zk.Conn {
 }
 
 func TestStopIsOrderlyAndKeepsData(t *testing.T) {
-	dir, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
+	dir, addr := filepath.Join(t.TempDir(), "data"), freeport.Addr(t)
 	p := start(t, dir, addr)
 	require.Contains(t, p.log.String(), "found=new")
 	_, err := connect(t, addr).Create("/kept", []byte("x"), 0, zk.WorldACL(zk.PermAll))
@@ -120,7 +117,7 @@ func TestStopIsOrderlyAndKeepsData(t *testing.T) {
 }
 
 func TestStartsAtOnceAfterKill(t *testing.T) {
-	dir, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
+	dir, addr := filepath.Join(t.TempDir(), "data"), freeport.Addr(t)
 	p := start(t, dir, addr)
 	_, err := connect(t, addr).Create("/kept", nil, 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -145,8 +142,8 @@ func TestBusyPortNamesTheWayOut(t *testing.T) {
 
 func TestSecondProcessIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	start(t, dir, freeAddr(t))
-	_, port, err := net.SplitHostPort(freeAddr(t))
+	start(t, dir, freeport.Addr(t))
+	_, port, err := net.SplitHostPort(freeport.Addr(t))
 	require.NoError(t, err)
 	code, out := runCommand(t, "serve", "--data-dir", dir, "--client-port", port, "--set", "admin.enableServer=false")
 	require.Equal(t, exitUsage, code)
@@ -163,7 +160,7 @@ func TestBadConfigurationNamesFileLineAndKey(t *testing.T) {
 }
 
 func TestCheckToldFromDamage(t *testing.T) {
-	dir, addr := filepath.Join(t.TempDir(), "data"), freeAddr(t)
+	dir, addr := filepath.Join(t.TempDir(), "data"), freeport.Addr(t)
 	p := start(t, dir, addr)
 	c := connect(t, addr)
 	for range 3 {

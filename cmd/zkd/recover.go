@@ -109,6 +109,10 @@ func printRecovery(w io.Writer, r *replication.Recovery) {
 		}
 		slices.Sort(others)
 	}
+	if r.Quarantined {
+		fmt.Fprint(w, "WRONG DATA: before they were lost, the other servers had found that these data differ from theirs. Take\n"+
+			"another survivor if there is one: what is wrong here cannot be told, and would be the truth from now on.\n\n")
+	}
 	newest := fmt.Sprintf("entry %d of term %d", r.Index, r.Term)
 	fmt.Fprintf(w, `FORCED RECOVERY of %s
 

@@ -123,61 +123,86 @@ func serve(src config.Sources, bootstrapMajority bool) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg)
-	slog.SetDefault(log)
+	log, err := openLog(cfg)
+	if err != nil {
+		return fmt.Errorf("zkd.logFile: %w", err)
+	}
+	slog.SetDefault(log.Logger)
 	for _, w := range warnings {
 		log.Warn(w.String())
 	}
 	fatal := make(chan error, 1)
-	peerTLS, err := tlsconf.NewPeer(&cfg.Cluster, log)
-	if err != nil {
+	i := &instance{sources: src, first: cfg, last: cfg, log: log}
+	if i.peerTLS, err = tlsconf.NewPeer(&cfg.Cluster, log.Logger); err != nil {
 		return err
 	}
-	srv, err := server.New(server.Options{
-		Config: cfg, Memory: cfg.InMemory, Logger: log, PeerTLS: peerTLS.Config(), BootstrapMajority: bootstrapMajority,
+	i.srv, err = server.New(server.Options{
+		Config: cfg, Memory: cfg.InMemory, Logger: log.Logger, PeerTLS: i.peerTLS.Config(), BootstrapMajority: bootstrapMajority,
 		Fatal: func(err error) { fatal <- err },
 	})
 	if err != nil {
 		return err
 	}
-	faces, err := openFaces(cfg, srv, log)
-	if err != nil {
+	if i.faces, err = openFaces(cfg, i.srv, log.Logger, log.level); err != nil {
 		return err
 	}
-	defer faces.close()
+	defer i.faces.close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1)
+	defer signal.Stop(signals)
+	notify := newNotifier(os.Getenv, log.Logger)
+	defer notify.close()
+	attended, endAttention := attendTo(ctx, notify, i.srv, cfg.Cluster.Ensemble)
+	defer func() { <-attended }()
+	defer endAttention()
 
-	info, err := srv.Start(ctx)
+	info, err := i.srv.Start(ctx)
 	if err != nil {
 		return startError(err)
 	}
-	announce(log, cfg, srv, &info, time.Since(began))
+	announce(log.Logger, cfg, i.srv, &info, time.Since(began))
+	notify.ready()
 	for {
 		select {
 		case <-ctx.Done():
 			log.Info("stopping; sessions stay for their clients to come back")
-			return srv.Close()
+			endAttention()
+			<-attended
+			notify.stopping()
+			return i.srv.Close()
 		case err := <-fatal:
 			// No orderly end: what the process believes may not be what the disk holds.
-			return &brokenError{err}
-		case <-hup:
-			if err := errors.Join(srv.ReloadTLS(), peerTLS.Reload(), faces.reloadTLS()); err != nil {
-				log.Error("certificates not reloaded; the old ones stay", "error", err)
-			} else {
-				log.Info("certificates reloaded")
+			return &brokenError{errors.Join(err, i.srv.EndAudit())}
+		case s := <-signals:
+			if s == syscall.SIGUSR1 {
+				i.reopen()
+				continue
 			}
+			notify.reloading()
+			i.reload()
+			notify.ready()
 		}
 	}
 }
 
-// startError tells damage from a wrong configuration.
+// attendTo has systemd told of the server, in the background, until end is called; done is
+// closed then.
+func attendTo(ctx context.Context, n *notifier, srv *server.Server, member bool) (done chan struct{}, end context.CancelFunc) {
+	done = make(chan struct{})
+	ctx, end = context.WithCancel(ctx)
+	go func() {
+		defer close(done)
+		n.attend(ctx, srv, member)
+	}()
+	return done, end
+}
+
+// startError tells damage and broken disks from a wrong configuration.
 func startError(err error) error {
 	var damage *replication.DamageError
-	if errors.As(err, &damage) {
+	if errors.As(err, &damage) || errors.Is(err, replication.ErrFailed) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) {
 		return &brokenError{err}
 	}
 	return err
@@ -200,17 +225,4 @@ func announce(log *slog.Logger, cfg *config.Config, srv *server.Server, info *se
 	log.Info("ready",
 		"version", version.Get().String(), "clients", strings.Join(addrs, ","), "data", data, "found", found,
 		"znodes", srv.NodeCount(), "sessions", srv.SessionCount(), "took", took.Round(time.Millisecond))
-}
-
-// newLogger writes to standard error.
-func newLogger(c *config.Config) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		level = slog.LevelInfo
-	}
-	o := &slog.HandlerOptions{Level: level}
-	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, o))
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, o))
 }

@@ -53,7 +53,7 @@ func newTable() table {
 	t := table{}
 	for _, group := range [][]command{
 		shellCommands(), nodeCommands(), accessCommands(), quotaCommands(), watchCommands(),
-		clusterCommands(), treeCommands(), copyCommands(), exportCommands(), lockCommands(),
+		clusterCommands(), treeCommands(), copyCommands(), exportCommands(), lockCommands(), sessionCommands(),
 	} {
 		for i := range group {
 			c := &group[i]

@@ -36,6 +36,8 @@ func (sh *shell) complete(line string) (start int, candidates []string) {
 				candidates = append(candidates, name)
 			}
 		}
+	case len(completeWord(before, word)) > 0:
+		candidates = completeWord(before, word)
 	case word == "":
 		candidates = []string{"/"}
 	case sh.conn != nil:

@@ -33,6 +33,11 @@ func TestCompletion(t *testing.T) {
 		"watch --r":          {6, []string{"--recursive"}},
 		"get -":              {4, []string{"-b", "-o", "-s", "-w", "-x"}},
 		"nonsense -":         {9, nil},
+		"session k":          {8, []string{"kill"}},
+		"session ":           {8, []string{"kill", "list"}},
+		"top -b p":           {7, []string{"path"}},
+		"log-level ":         {10, []string{"debug", "error", "info", "warn"}},
+		"ls -o j":            {6, []string{"json"}},
 		`set /app "a b" /ap`: {15, []string{"/app", "/apple"}},
 	} {
 		start, words := sh.complete(line)

@@ -22,6 +22,8 @@ type settings struct {
 	stopOnError bool
 	auths       []credential
 	tls         *client.TLSFiles // nil: no TLS
+	admin       string           // admin ports, "": those of the servers
+	adminToken  string
 	help        bool
 	command     []string
 }
@@ -64,6 +66,8 @@ func flags() []flag {
 		{"tls-cert", "FILE", "TLS: our certificate in PEM", file(func(f *client.TLSFiles) *string { return &f.CertFile })},
 		{"tls-key", "FILE", "TLS: its key in PEM", file(func(f *client.TLSFiles) *string { return &f.KeyFile })},
 		{"tls-name", "NAME", "TLS: the server's name, where it differs from the host", file(func(f *client.TLSFiles) *string { return &f.ServerName })},
+		{"admin", "URL", "admin ports for session and top; default http://HOST:8080 of every server", func(s *settings, v string) error { s.admin = v; return nil }},
+		{"admin-token-file", "FILE", "the token of the admin ports (zkd.adminToken)", readAdminToken},
 		{"greeting", "", "print what zkCli prints before the first answer", func(s *settings, _ string) error { s.greeting = true; return nil }},
 		{"help", "", "this text", func(s *settings, _ string) error { s.help = true; return nil }},
 	}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/internal/logfile"
+)
+
+// logging is the log of the process: where it goes, and from which level on, which may change.
+type logging struct {
+	*slog.Logger
+	level *slog.LevelVar
+	file  *logfile.File // nil: standard error
+}
+
+// openLog opens the log that is configured.
+func openLog(c *config.Config) (*logging, error) {
+	l := &logging{level: new(slog.LevelVar)}
+	var to io.Writer = os.Stderr
+	if c.LogFile != "" {
+		var err error
+		if l.file, err = logfile.Open(c.LogFile, 0o640); err != nil {
+			return nil, err
+		}
+		to = l.file
+	}
+	l.level.Set(levelOf(c))
+	l.Logger = slog.New(logHandler(c, to, l.level))
+	return l, nil
+}
+
+// reopen goes on in a new file, after the old one was moved away.
+func (l *logging) reopen() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Reopen()
+}
+
+// newLogger writes to standard error.
+func newLogger(c *config.Config) *slog.Logger {
+	return slog.New(logHandler(c, os.Stderr, levelOf(c)))
+}
+
+func levelOf(c *config.Config) slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+func logHandler(c *config.Config, to io.Writer, level slog.Leveler) slog.Handler {
+	o := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.NewJSONHandler(to, o)
+	}
+	return slog.NewTextHandler(to, o)
+}

@@ -2,10 +2,22 @@
 TOOL := go tool -modfile=tools/go.mod
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
-build: ## the static binary ./zkd
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o zkd ./cmd/zkd
+build: ## the static binary ./zkd, as a release has it
+	go run ./internal/release binary
+
+release: ## archives, SBOMs and SHA256SUMS for all systems, in ./dist
+	go run ./internal/release dist
+
+release-check: ## the same bytes from another folder, SBOM, size, alone in a root directory
+	go run ./internal/release check
+
+size: ## what grew in the binary; UPDATE=1 writes the new baseline
+	go run ./internal/release size $(if $(UPDATE),--update,)
+
+docs: ## docs/configuration.md from the table of keys
+	go generate ./config
 
 check: ## vet, staticcheck, gofumpt, short tests: under a minute
 	go vet ./...
@@ -38,4 +50,7 @@ interop: ## real ZooKeeper clients against zkd and Apache ZooKeeper, nothing ski
 bench: ## micro-benchmarks beside the hot code
 	go test -run '^$$' -bench . -benchmem ./wire ./server/...
 
-.PHONY: help build check test race sim jepsen cluster fuzz interop bench
+compare: ## our Go client beside go-zookeeper on the same servers, for BENCHTIME (default 1s) each
+	cd client/compare && go test -run '^$$' -bench . -benchtime $(or $(BENCHTIME),1s)
+
+.PHONY: help build release release-check size docs check test race sim jepsen cluster fuzz interop bench compare

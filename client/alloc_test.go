@@ -1,11 +1,14 @@
 package client
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/zkd-project/zkd/client/internal/echo"
 	"github.com/zkd-project/zkd/wire"
 )
 
@@ -59,5 +62,85 @@ func TestGoldenFrames(t *testing.T) {
 		"0000000c 00000000 00000066 00000000":                                                                                       appendToken(nil, nil),
 	} {
 		require.Equal(t, strings.ReplaceAll(want, " ", ""), hex.EncodeToString(b))
+	}
+}
+
+// A whole call, from its arguments to its result and back into the pools, with the connection's
+// goroutines counted too: nothing but what the caller keeps is allocated.
+func TestCallsAllocateOnlyTheirResults(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	c, err := Dial(testContext(t), echo.Start(t, 100).Addr())
+	require.NoError(t, err)
+	defer closeClient(t, c)
+	plain, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	view := c.Chroot("/app/of/mine")
+	data := make([]byte, 100)
+	for what, call := range map[string]struct {
+		want float64
+		do   func() error
+	}{
+		"exists":         {0, func() error { _, _, err := c.Exists(plain, benchPath); return err }},
+		"exists, chroot": {0, func() error { _, _, err := view.Exists(plain, benchPath); return err }},
+		"get":            {1, func() error { _, _, err := c.Get(plain, benchPath); return err }}, // the data
+		"set":            {0, func() error { _, err := c.Set(plain, benchPath, data, AnyVersion); return err }},
+		"delete":         {0, func() error { return c.Delete(plain, benchPath, AnyVersion) }},
+		"sync":           {0, func() error { return c.Sync(plain, benchPath) }},
+		"create": {1, func() error { // the path
+			_, _, err := c.Create(plain, benchPath, data, ModePersistent, nil)
+			return err
+		}},
+		"ping, exists": {0, func() error { return pingAndExists(plain, c) }},
+	} {
+		require.NoError(t, call.do(), what)
+		n := testing.AllocsPerRun(1000, func() {
+			if err := call.do(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > call.want {
+			t.Errorf("%s: %v allocations, want %v", what, n, call.want)
+		}
+	}
+}
+
+// pingAndExists sends a ping, and a request whose reply comes behind the ping's.
+func pingAndExists(ctx context.Context, c *Client) error {
+	c.k.mu.Lock()
+	c.k.conn.pingDue = true
+	c.k.mu.Unlock()
+	_, _, err := c.Exists(ctx, benchPath)
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	if c.k.conn.pingDue || c.k.conn.pinged {
+		return errors.Join(err, errors.New("the ping was not answered"))
+	}
+	return err
+}
+
+// An event takes its path, and what its reader's queue grows by.
+func TestEventsAllocateOnlyTheirPath(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	k := newCore(defaultConfig(), []string{"a:1"})
+	defer k.cancel()
+	c := &conn{k: k, in: newFrameReader(nil, 1<<20)}
+	s := &Subscription{k: k, path: "/a", mode: Recursive, limit: defaultQueue, wake: make(chan struct{}, 1)}
+	k.watches.addSubscription(k.watches.entry("/a"), s)
+	frame := wire.AppendEvent(nil, 7, wire.EventNodeDataChanged, "/a/b/c")[wire.FrameLengthSize:]
+	ctx := t.Context()
+	n := testing.AllocsPerRun(1000, func() {
+		if err := c.frame(frame); err != nil {
+			t.Fatal(err)
+		}
+		if ev, err := s.Next(ctx); err != nil || ev.Path != "/a/b/c" {
+			t.Fatal(ev, err)
+		}
+	})
+	if n > 1 {
+		t.Errorf("%v allocations, want 1", n)
 	}
 }

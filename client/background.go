@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -116,8 +117,9 @@ func (d *deletion) later(r *request, again func()) bool { return d.k.later(r, ag
 // later runs again if a request of the background was not answered, or only with "not now".
 // Called with mu held, as again is.
 func (k *core) later(r *request, again func()) bool {
+	_, oversized := errors.AsType[*oversizedError](r.err)
 	switch {
-	case k.fatal != nil || r.err == ErrSessionExpired:
+	case k.fatal != nil || r.err == ErrSessionExpired || oversized:
 		return false
 	case r.err != nil:
 		again()

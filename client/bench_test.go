@@ -1,95 +1,95 @@
 package client
 
 import (
+	"context"
 	"fmt"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+	"github.com/zkd-project/zkd/client/internal/echo"
 	"github.com/zkd-project/zkd/zkdtest"
 )
 
-// Both clients against the same server in the same process, so the figures contain the server's
-// work too; the difference is the clients'.
+// One connection, and as many callers as there are requests outstanding. Against the echo server
+// everything that is counted is the client's; against zkd in the same process the time and the
+// allocations of the server come on top. client/compare does the same beside go-zookeeper.
 
-type quiet struct{}
+const (
+	benchPath  = "/bench/a/path/of/usual/length"
+	benchBytes = 100
+)
 
-func (quiet) Printf(string, ...any) {}
-
-const benchPath = "/bench/a/path/of/usual/length"
-
-// benchmarkClients runs get with each client, for several numbers of goroutines.
-func benchmarkClients(b *testing.B, ours func(*Client) error, theirs func(*zk.Conn) error) {
-	srv := zkdtest.Start(b)
-	ctx := testContext(b)
-	c, err := Dial(ctx, srv.Addr())
-	require.NoError(b, err)
-	defer closeClient(b, c)
-	_, _, err = c.Create(ctx, benchPath, make([]byte, 100), ModePersistent, nil, MakeParents())
-	require.NoError(b, err)
-	z, _, err := zk.Connect([]string{srv.Addr()}, 10*time.Second, zk.WithLogger(quiet{}))
-	require.NoError(b, err)
-	defer z.Close()
-	for _, callers := range []int{1, 16, 256} {
-		b.Run(fmt.Sprintf("zkd/callers=%d", callers), func(b *testing.B) { inParallel(b, callers, func() error { return ours(c) }) })
-		b.Run(fmt.Sprintf("go-zookeeper/callers=%d", callers), func(b *testing.B) { inParallel(b, callers, func() error { return theirs(z) }) })
+// benchCalls are the operations that are measured.
+func benchCalls(ctx context.Context, c *Client) map[string]func() error {
+	data := make([]byte, benchBytes)
+	return map[string]func() error{
+		"get":    func() error { _, _, err := c.Get(ctx, benchPath); return err },
+		"exists": func() error { _, _, err := c.Exists(ctx, benchPath); return err },
+		"set":    func() error { _, err := c.Set(ctx, benchPath, data, AnyVersion); return err },
+		"create": func() error {
+			_, _, err := c.Create(ctx, benchPath+"/n-", data, ModePersistentSequential, nil)
+			return err
+		},
 	}
 }
 
-func inParallel(b *testing.B, callers int, call func() error) {
+func BenchmarkEcho(b *testing.B) { benchmarkServer(b, echo.Start(b, benchBytes).Addr()) }
+
+func BenchmarkZkd(b *testing.B) { benchmarkServer(b, zkdtest.Start(b).Addr()) }
+
+func benchmarkServer(b *testing.B, addr string) {
+	ctx := testContext(b)
+	c, err := Dial(ctx, addr)
+	require.NoError(b, err)
+	defer closeClient(b, c)
+	_, _, err = c.Create(ctx, benchPath, make([]byte, benchBytes), ModePersistent, nil, MakeParents())
+	require.NoError(b, err)
+	calls := benchCalls(b.Context(), c)
+	for _, name := range []string{"get", "exists", "set", "create"} {
+		for _, outstanding := range []int{1, 64, 1024} {
+			b.Run(fmt.Sprintf("%s/outstanding=%d", name, outstanding), func(b *testing.B) {
+				benchmarkCalls(b, outstanding, calls[name])
+			})
+		}
+	}
+}
+
+// benchmarkCalls keeps so many calls under way. They must be a multiple of GOMAXPROCS, or 1.
+func benchmarkCalls(b *testing.B, outstanding int, call func() error) {
 	b.ReportAllocs()
-	if callers == 1 {
+	before := cpuTime(b)
+	if outstanding == 1 {
 		for b.Loop() {
 			if err := call(); err != nil {
 				b.Fatal(err)
 			}
 		}
-		return
-	}
-	next := make(chan struct{}, 4*callers)
-	done := make(chan error, callers)
-	for range callers {
-		go func() {
-			for range next {
+	} else {
+		b.SetParallelism(max(outstanding/runtime.GOMAXPROCS(0), 1))
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
 				if err := call(); err != nil {
-					done <- err
+					b.Error(err)
 					return
 				}
 			}
-			done <- nil
-		}()
+		})
 	}
-	for b.Loop() {
-		next <- struct{}{}
-	}
-	close(next)
-	for range callers {
-		if err := <-done; err != nil {
-			b.Fatal(err)
-		}
-	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 }
 
-func BenchmarkGet(b *testing.B) {
-	ctx := b.Context()
-	benchmarkClients(b,
-		func(c *Client) error { _, _, err := c.Get(ctx, benchPath); return err },
-		func(z *zk.Conn) error { _, _, err := z.Get(benchPath); return err })
-}
-
-func BenchmarkExists(b *testing.B) {
-	ctx := b.Context()
-	benchmarkClients(b,
-		func(c *Client) error { _, _, err := c.Exists(ctx, benchPath); return err },
-		func(z *zk.Conn) error { _, _, err := z.Exists(benchPath); return err })
-}
-
-func BenchmarkSet(b *testing.B) {
-	ctx, data := b.Context(), make([]byte, 100)
-	benchmarkClients(b,
-		func(c *Client) error { _, err := c.Set(ctx, benchPath, data, AnyVersion); return err },
-		func(z *zk.Conn) error { _, err := z.Set(benchPath, data, -1); return err })
+// cpuTime is what this process has used. On a machine that does other things too it is a better
+// measure than the time that has passed.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkWatchEvents is the way of an event from the socket to the reader of a Subscription.

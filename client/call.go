@@ -78,8 +78,8 @@ func (cl *call) run(ctx context.Context, mode repeat) error {
 		case cl.r.conn == nil || !errors.Is(cl.r.err, ErrConnectionLoss):
 			return cl.gaveUp(mode, cl.r.err, cl.resent || cl.r.conn != nil)
 		default:
-			loss = cl.r.err
-			if mode == repeatNever {
+			loss = cl.blame(cl.r.err)
+			if mode == repeatNever || cl.isLarge() && cl.tries >= largeTries {
 				return cl.gaveUp(mode, loss, true)
 			}
 			cl.resent = true
@@ -94,6 +94,17 @@ func (cl *call) run(ctx context.Context, mode repeat) error {
 		}
 		cl.r.reset()
 	}
+}
+
+// isLarge says that the server may be set up to hang up on the request. It cannot be known here.
+func (cl *call) isLarge() bool { return len(cl.r.frame)-wire.FrameLengthSize > wire.DefaultMaxFrame }
+
+// blame adds to the loss of a connection what a large request has to do with it.
+func (cl *call) blame(loss error) error {
+	if !cl.isLarge() {
+		return loss
+	}
+	return &largeRequestError{bytes: len(cl.r.frame) - wire.FrameLengthSize, loss: loss}
 }
 
 // wait waits for the outcome. An error means that ctx has ended and the request is gone, or was

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,11 +32,15 @@ type conn struct {
 	failOnce sync.Once
 	err      error // set before dead is closed
 
-	heard atomic.Int64 // core.now().mono of the last bytes that came
+	heard  atomic.Int64 // core.now().mono of the last bytes that came
+	tendAt int64        // when tend is due, by the same clock; run's
+
+	preparing bool // see core.prepare; run's
 
 	// Guarded by core.mu.
 	open     bool        // users' requests may be sent
 	adopted  bool        // core.session is the session of this connection
+	crowded  bool        // several requests were under way after the last take
 	draining bool        // nothing more is sent; the connection ends when all is answered
 	setup    requestList // to be sent before any of core.queue
 	pending  requestList // sent, in the order in which the replies will come
@@ -96,14 +102,21 @@ func (c *conn) writeLoop() {
 	for {
 		c.k.mu.Lock()
 		b = c.take(b[:0])
+		crowded := c.crowded
 		c.k.mu.Unlock()
 		if len(b) == 0 {
 			select {
 			case <-c.kick:
-				continue
 			case <-c.dead:
 				return
 			}
+			if crowded {
+				// Let the callers that were woken by the last replies queue what comes next: one
+				// write for many requests costs a fraction of many writes. Whoever is alone does
+				// not wait.
+				runtime.Gosched()
+			}
+			continue
 		}
 		if _, err := c.nc.Write(b); err != nil {
 			c.fail(err)
@@ -159,6 +172,7 @@ func (c *conn) take(b []byte) []byte {
 		}
 		b = append(b, r.frame...)
 	}
+	c.crowded = c.pending.n > 1
 	return b
 }
 
@@ -184,6 +198,8 @@ func (c *conn) readLoop() {
 		body, err := c.in.next()
 		if err == nil {
 			err = c.frame(body)
+		} else if long, ok := errors.AsType[*frameLengthError](err); ok {
+			err = c.oversized(long)
 		}
 		if err != nil {
 			c.fail(err)
@@ -207,7 +223,41 @@ func (c *conn) frame(body []byte) error {
 	case wire.XidPing:
 		return c.pong(&h)
 	}
-	return c.reply(&h, &d)
+	return c.reply(&h, &d, nil)
+}
+
+// oversized takes a reply that is longer than what is accepted: its request fails, for it would
+// be answered like this again and again, and the reply is left out. What does not look like the
+// reply that is due is an error.
+func (c *conn) oversized(long *frameLengthError) error {
+	if long.bytes <= long.max {
+		return long
+	}
+	head, err := c.in.beginning(4)
+	if err != nil || !c.due(int32(binary.BigEndian.Uint32(head))) {
+		return long
+	}
+	if head, err = c.in.beginning(replyHeaderBytes); err != nil {
+		return err
+	}
+	d := wire.NewDecoder(head)
+	var h wire.ReplyHeader
+	h.Decode(&d)
+	if err := c.reply(&h, &d, &oversizedError{bytes: long.bytes, max: long.max}); err != nil {
+		return err
+	}
+	return c.in.skip()
+}
+
+// due says whether a reply with this number is what comes next.
+func (c *conn) due(xid int32) bool {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	next := c.pending.head
+	if xid == wire.XidAuth {
+		next = c.auths.head
+	}
+	return next != nil && next.xid == xid
 }
 
 func (c *conn) event(h *wire.ReplyHeader, d *wire.Decoder) error {
@@ -237,8 +287,9 @@ func (c *conn) pong(h *wire.ReplyHeader) error {
 	return nil
 }
 
-// reply completes the request that the frame answers.
-func (c *conn) reply(h *wire.ReplyHeader, d *wire.Decoder) error {
+// reply completes the request that the frame answers. With bad the reply is there and cannot be
+// handed out.
+func (c *conn) reply(h *wire.ReplyHeader, d *wire.Decoder, bad error) error {
 	k := c.k
 	k.mu.Lock()
 	r, err := c.match(h)
@@ -251,6 +302,9 @@ func (c *conn) reply(h *wire.ReplyHeader, d *wire.Decoder) error {
 	if r.entry != nil {
 		k.watches.replied(k, r, h.Err)
 	}
+	if bad != nil {
+		k.watches.unregister(k, r)
+	}
 	if r.auth != nil && h.Err == wire.OK {
 		k.remember(r.auth)
 	}
@@ -259,8 +313,8 @@ func (c *conn) reply(h *wire.ReplyHeader, d *wire.Decoder) error {
 		c.fail(errMoving)
 	}
 	k.mu.Unlock()
-	r.code, r.zxid = h.Err, h.Zxid
-	if h.Err == wire.OK {
+	r.code, r.zxid, r.err = h.Err, h.Zxid, bad
+	if h.Err == wire.OK && bad == nil {
 		r.keep(d.Rest())
 	}
 	if r.onDone != nil {

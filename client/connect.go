@@ -174,6 +174,8 @@ func (c *conn) handshake(req *wire.ConnectRequest) (*wire.ConnectResponse, error
 func (k *core) prepare(c *conn) error {
 	stop := context.AfterFunc(k.ctx, func() { c.fail(ErrClosed) })
 	defer stop()
+	c.preparing = true
+	defer func() { c.preparing = false }()
 	if err := k.authenticate(c); err != nil {
 		return err
 	}
@@ -202,6 +204,7 @@ func (c *conn) call(r *request) error {
 	c.setup.push(r)
 	c.k.mu.Unlock()
 	c.wake()
+	c.tendAt = 0 // nobody looked after the connection between two calls
 	timer := time.NewTimer(c.tend())
 	defer timer.Stop()
 	for waiting := true; waiting; {

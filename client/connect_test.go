@@ -109,6 +109,24 @@ func TestDialRefusesNonsense(t *testing.T) {
 	require.ErrorContains(t, err, "no server is named")
 }
 
+// A server that grants days and then says nothing is left as early as one that grants what was
+// asked for.
+func TestSilenceWhilePreparingIsBoundedByWhatWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, script(func(c *fakeConn) {
+			c.hello()
+			c.welcome(0x77, 1<<30)
+			for {
+				c.next()
+			}
+		}), server(func(c *fakeConn, r fakeRequest) bool { fullReply(c, r); return true }))
+		start := time.Now()
+		f.client(WithTimeout(9*time.Second), WithAuth("digest", []byte("a:b")))
+		took := time.Since(start)
+		require.True(t, took >= 6*time.Second && took < 7*time.Second, "two thirds of what was asked for, and a pause: %v", took)
+	})
+}
+
 func TestDialStopsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, badServers["never reads"])

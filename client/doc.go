@@ -16,7 +16,9 @@
 // because the connection or the context ended after it was sent, the error is an
 // *UncertainError (errors.Is(err, ErrUncertain)), never a guess. Reads, and writes that can be
 // repeated without doubt, are repeated after a lost connection by themselves; Idempotent
-// widens that to any write whose repetition the caller allows.
+// widens that to any write whose repetition the caller allows. What can never succeed is not
+// repeated for ever: a reply beyond WithMaxFrame fails its call at once and leaves the connection
+// to the others, and a request beyond the usual jute.maxbuffer is given up after the third loss.
 //
 // # Sessions
 //
@@ -48,7 +50,9 @@
 // one reader and one writer. core.mu guards what they share: the queue, the requests that wait
 // for their reply, the watches and the session; it is never held across I/O. Events and replies
 // are taken in the reader, in the order in which they arrive. Encoding happens in the caller's
-// goroutine into pooled buffers, decoding of a reply's body too.
+// goroutine into pooled buffers, decoding of a reply's body too. While several requests are under
+// way the writer lets their callers go first, so that one write carries many; a call allocates
+// nothing but what it returns.
 //
 // Time is read from the monotonic clock, and beside it the wall clock is consulted by Valid,
 // because the monotonic one may stand still while a machine sleeps.

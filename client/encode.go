@@ -16,6 +16,8 @@ import (
 const (
 	xidOffset  = wire.FrameLengthSize
 	headerSize = wire.FrameLengthSize + 8
+
+	replyHeaderBytes = 16 // xid, zxid, code
 )
 
 // pingFrame is the whole frame of a ping.

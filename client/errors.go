@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/zkd-project/zkd/wire"
@@ -32,6 +33,10 @@ const (
 	// ErrSessionExpired is returned when the server has ended the session: to watches of that
 	// session, to calls that are bound to it by In, and to every call under FailOnExpiry.
 	ErrSessionExpired = wire.SessionExpired
+
+	// ErrSessionMoved is returned when another connection has taken the session over, of a
+	// process that was given its id and password (WithSession). The operation was not done.
+	ErrSessionMoved = wire.SessionMoved
 
 	// ErrAuthFailed is returned when credentials are refused. Those given to Dial are needed
 	// at every connection, so their refusal ends the client.
@@ -141,6 +146,26 @@ type lossError struct{ reason error }
 
 func (e *lossError) Error() string   { return "connection lost: " + e.reason.Error() }
 func (e *lossError) Unwrap() []error { return []error{ErrConnectionLoss, e.reason} }
+
+// An oversizedError is the fate of a request whose reply was left out. It is ErrMarshalling.
+type oversizedError struct{ bytes, max int }
+
+func (e *oversizedError) Error() string {
+	return fmt.Sprintf("the reply has %d bytes, and %d are accepted; raise WithMaxFrame", e.bytes, e.max)
+}
+func (e *oversizedError) Unwrap() error { return ErrMarshalling }
+
+// A largeRequestError is a loss that a request is to blame for, most likely.
+type largeRequestError struct {
+	bytes int
+	loss  error
+}
+
+func (e *largeRequestError) Error() string {
+	return fmt.Sprintf("%v; the request has %d bytes, and a server hangs up on more than its jute.maxbuffer, %d unless set otherwise",
+		e.loss, e.bytes, wire.DefaultMaxFrame)
+}
+func (e *largeRequestError) Unwrap() error { return e.loss }
 
 // contextError is why ctx ended: its cause, and the context's own error beside it, so that
 // errors.Is finds context.Canceled also where a cause was given.

@@ -114,6 +114,9 @@ type fakeConn struct {
 	zxid int64
 
 	writing sync.Mutex // replies and events of different goroutines
+	mortal  bool       // the server dies after life bytes
+	life    int        // that it still writes
+	died    bool
 }
 
 // errEnded is the panic of a script whose connection has ended; serve and run catch it.
@@ -136,9 +139,13 @@ func (c *fakeConn) frame() []byte {
 func (c *fakeConn) raw(b []byte) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if _, err := c.nc.Write(b); err != nil {
+	if c.mortal && c.life < len(b) {
+		b, c.died = b[:c.life], true
+	}
+	if _, err := c.nc.Write(b); err != nil || c.died {
 		panic(errEnded)
 	}
+	c.life -= len(b)
 }
 
 // script turns a function that may meet the end of its connection at any point into a script.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,8 @@ func (f *frameReader) next() ([]byte, error) {
 	head := f.buf[f.r : f.r+wire.FrameLengthSize]
 	n, err := wire.FrameLength(head, f.max)
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, hint(f.buf[f.r:f.w]))
+		long := int(int32(binary.BigEndian.Uint32(head)))
+		return nil, &frameLengthError{bytes: long, max: f.max, err: fmt.Errorf("%w%s", err, hint(f.buf[f.r:f.w]))}
 	}
 	if err := f.fill(wire.FrameLengthSize + n); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -41,6 +43,40 @@ func (f *frameReader) next() ([]byte, error) {
 	body := f.buf[f.r+wire.FrameLengthSize : f.r+wire.FrameLengthSize+n]
 	f.r += wire.FrameLengthSize + n
 	return body, nil
+}
+
+// A frameLengthError is a length beyond what is accepted, or below 0. The frame has not been taken:
+// beginning shows how it begins, and skip leaves it out.
+type frameLengthError struct {
+	bytes, max int
+	err        error
+}
+
+func (e *frameLengthError) Error() string { return e.err.Error() }
+
+// beginning returns the first n bytes of the body of the frame that is next, if it has so many.
+// They are valid until the next call.
+func (f *frameReader) beginning(n int) ([]byte, error) {
+	if err := f.fill(wire.FrameLengthSize + n); err != nil {
+		return nil, err
+	}
+	return f.buf[f.r+wire.FrameLengthSize : f.r+wire.FrameLengthSize+n], nil
+}
+
+// skip leaves out the frame that is next, without keeping it.
+func (f *frameReader) skip() error {
+	if err := f.fill(wire.FrameLengthSize); err != nil {
+		return err
+	}
+	for left := wire.FrameLengthSize + int(binary.BigEndian.Uint32(f.buf[f.r:])); left > 0; {
+		if err := f.fill(1); err != nil {
+			return err
+		}
+		n := min(left, f.w-f.r)
+		f.r += n
+		left -= n
+	}
+	return nil
 }
 
 // fill reads until n bytes are there. The buffer grows with what has arrived, not with what a

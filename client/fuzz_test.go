@@ -6,14 +6,26 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"runtime"
+	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/zkd-project/zkd/wire"
 )
 
-// FuzzServer lets a server say anything after the handshake, in answer to every kind of
-// request. Whatever it says, calls end, nothing panics, and all goroutines go.
+// When the server of FuzzServer says its piece.
+const (
+	insteadOfHello = iota
+	afterHello     // in answer to every kind of request
+	insteadOfAuth
+	insteadOfWatches // that are set again after a reconnect
+	stages
+)
+
+// FuzzServer lets a server say anything, at any stage of a connection, to a client that is in
+// use. Whatever it says, calls end with an error of ours or none, nothing panics, memory is bounded
+// by what was said, and all goroutines go.
 func FuzzServer(f *testing.F) {
 	reply := func(xid int32, code wire.Code, body ...byte) []byte {
 		b, mark := wire.AppendFrame(nil)
@@ -21,47 +33,104 @@ func FuzzServer(f *testing.F) {
 		wire.FinishFrame(b, mark)
 		return b
 	}
-	f.Add([]byte{})
-	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-	f.Add(wire.AppendEvent(reply(1, wire.OK, 0, 0, 0, 1, 'x'), 7, wire.EventNodeDeleted, "/a"))
-	f.Add(append(reply(1, wire.NoNode), reply(2, wire.OK, make([]byte, 72)...)...))
-	f.Add(append(reply(1, wire.Unimplemented), reply(-2, wire.OK)...))
-	f.Add(append(wire.AppendEvent(nil, -1, wire.EventNodeCreated, ""), wire.AppendEvent(nil, -1, wire.EventNodeDeleted, "x")...))
-	f.Add(reply(-4, wire.AuthFailed))
-	f.Add(wire.AppendMultiResults(reply(1, wire.OK), []wire.MultiResult{{Op: wire.OpError, Code: wire.OK}}))
-	f.Fuzz(func(t *testing.T, said []byte) {
-		first := true
-		fk := newFake(t, script(func(c *fakeConn) {
-			c.accept()
-			if !first {
-				c.serve(func(r fakeRequest) bool { fullReply(c, r); return true })
+	hello, mark := wire.AppendFrame(nil)
+	hello = (&wire.ConnectResponse{TimeoutMs: 10_000, SessionID: 0x77, Password: make([]byte, 16)}).Append(hello)
+	wire.FinishFrame(hello, mark)
+	for stage := range byte(stages) {
+		f.Add(stage, []byte{})
+		f.Add(stage, hello)
+		f.Add(stage, append(hello, reply(-4, wire.OK)...))
+		f.Add(stage, []byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+		f.Add(stage, wire.AppendEvent(reply(1, wire.OK, 0, 0, 0, 1, 'x'), 7, wire.EventNodeDeleted, "/a"))
+		f.Add(stage, append(reply(1, wire.NoNode), reply(2, wire.OK, make([]byte, 72)...)...))
+		f.Add(stage, append(reply(1, wire.Unimplemented), reply(-2, wire.OK)...))
+		f.Add(stage, append(wire.AppendEvent(nil, -1, wire.EventNodeCreated, ""), wire.AppendEvent(nil, -1, wire.EventNodeDeleted, "x")...))
+		f.Add(stage, reply(-4, wire.AuthFailed))
+		f.Add(stage, reply(1, wire.SessionMoved))
+		f.Add(stage, reply(1, wire.SessionExpired))
+		f.Add(stage, append([]byte{0x7f, 0xff, 0xff, 0xff}, reply(1, wire.OK)[4:]...)) // a reply of 2 GiB
+		f.Add(stage, reply(1, wire.OK, 0x7f, 0xff, 0xff, 0xff))                        // two billion children
+		f.Add(stage, wire.AppendMultiResults(reply(1, wire.OK), []wire.MultiResult{{Op: wire.OpError, Code: wire.OK}}))
+	}
+	f.Fuzz(func(t *testing.T, stage byte, said []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		synctest.Test(t, func(t *testing.T) {
+			fk := newFake(t, fuzzedServer(int(stage)%stages, said))
+			ctx, cancel := context.WithTimeout(t.Context(), testLimit)
+			defer cancel()
+			c, err := Dial(ctx, "127.0.0.1:1", fk.options(WithMaxFrame(1<<20), WithAuth("digest", []byte("a:b")), fastRetry())...)
+			if err == nil {
+				useFuzzed(ctx, t, fk, c)
+				abandonClient(c)
+			} else if errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Dial hangs: %v", err)
+			}
+			fk.stop()
+		})
+		runtime.ReadMemStats(&after)
+		if used, most := after.TotalAlloc-before.TotalAlloc, uint64(32<<20+100*len(said)); used > most {
+			t.Errorf("%d bytes were allocated after %d were said", used, len(said))
+		}
+	})
+}
+
+// fuzzedServer says its piece once, and is sane before and behind it.
+func fuzzedServer(stage int, said []byte) func(*fakeConn) {
+	var conns atomic.Int64
+	say := func(c *fakeConn) {
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			defer func() { _ = recover() }() // the client hung up
+			for {
+				c.frame()
+			}
+		}()
+		defer func() { <-over }() // it stays until then, and says no more
+		c.raw(said)
+	}
+	return script(func(c *fakeConn) {
+		nth := conns.Add(1)
+		if nth == 1 && stage == insteadOfHello {
+			c.hello()
+			say(c)
+			return
+		}
+		c.accept()
+		spoke := nth > 2 || nth == 2 && stage != insteadOfWatches
+		for {
+			r := c.next()
+			now := stage == insteadOfAuth && r.Op == wire.OpAuth || stage == afterHello && r.Op != wire.OpAuth ||
+				stage == insteadOfWatches && (r.Op == wire.OpSetWatches || r.Op == wire.OpSetWatches2)
+			if now && !spoke {
+				say(c)
 				return
 			}
-			first = false
-			go func() {
-				defer func() { _ = recover() }() // the client hung up
-				for {
-					c.frame()
-				}
-			}()
-			c.raw(said)
-		}))
-		c, err := Dial(t.Context(), "127.0.0.1:1", fk.options(WithMaxFrame(1<<20), WithTimeout(200*time.Millisecond))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		go func() { _, _ = c.Subscribe(ctx, "/", Recursive) }()
-		for _, call := range anyCalls {
-			err := call.do(ctx, c)
-			if errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v hangs", call.op)
+			fullReply(c, r)
+			if r.Op == wire.OpCloseSession {
+				return
 			}
 		}
-		abandonClient(c)
-		fk.stop()
 	})
+}
+
+// useFuzzed makes every call there is, with watches that must be set again.
+func useFuzzed(ctx context.Context, t *testing.T, fk *fake, c *Client) {
+	go func() { _, _ = c.Subscribe(ctx, "/", Recursive) }()
+	_, _, _, _ = c.GetW(ctx, "/a")
+	fk.cut()
+	for _, call := range anyCalls {
+		err := call.do(ctx, c)
+		var plain *Error
+		var unsure *UncertainError
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			t.Errorf("%v hangs: %v", call.op, err)
+		case err != nil && !errors.As(err, &plain) && !errors.As(err, &unsure):
+			t.Errorf("%v: an error of no kind: %v", call.op, err)
+		}
+	}
 }
 
 // FuzzHandshake lets it say anything instead of a connect response.

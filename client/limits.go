@@ -69,6 +69,10 @@ const (
 	// lackMemory is how long it is remembered that a server does not know an operation.
 	lackMemory = 10 * time.Minute
 
+	// largeTries is how often a request beyond the usual jute.maxbuffer is sent: each time may
+	// cost everybody the connection.
+	largeTries = 3
+
 	// maxXid is where the numbers of requests start again at 1, as in Java.
 	maxXid = math.MaxInt32
 )

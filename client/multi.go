@@ -143,7 +143,7 @@ func (m *Multi) send(ctx context.Context, mode repeat, o CallOption) ([]OpResult
 		return nil, err
 	}
 	d := cl.decoder()
-	results, err := wire.DecodeMultiResults(&d)
+	results, err := wire.DecodeMultiResultsOf(&d, len(ops))
 	if err != nil {
 		return nil, cl.decoded(&d)
 	}
@@ -238,7 +238,7 @@ func (m *MultiRead) Do(ctx context.Context, opts ...CallOption) ([]ReadResult, e
 		return nil, err
 	}
 	d := cl.decoder()
-	reply, err := wire.DecodeMultiResults(&d)
+	reply, err := wire.DecodeMultiResultsOf(&d, len(m.ops))
 	if err != nil {
 		return nil, cl.decoded(&d)
 	}

@@ -149,7 +149,8 @@ func WithInFlight(bytes, requests int) Option {
 	return func(c *config) { c.inFlightBytes, c.inFlightRequests = bytes, requests }
 }
 
-// WithMaxFrame bounds the replies that are accepted, instead of 64 MiB.
+// WithMaxFrame bounds the replies that are accepted, instead of 64 MiB. A longer one fails its call
+// with ErrMarshalling, and no other.
 func WithMaxFrame(bytes int) Option { return func(c *config) { c.maxFrame = bytes } }
 
 // A Backoff says how long to wait after that many failures in a row, from 1, and whether to try

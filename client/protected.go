@@ -48,7 +48,8 @@ func (c *Client) ProtectedCreate(ctx context.Context, path string, data []byte, 
 		if err == nil || !c.mayExist(err, made) {
 			return made, stat, err
 		}
-		if errors.Is(err, ErrConnectionLoss) {
+		_, large := errors.AsType[*largeRequestError](err)
+		if errors.Is(err, ErrConnectionLoss) && (!large || failures < largeTries) {
 			err = c.k.pauseAfterLoss(ctx, failures, path)
 		}
 		if err != nil {

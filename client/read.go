@@ -122,6 +122,9 @@ func (cl *call) doFresh(ctx context.Context, c *Client) error {
 		if loss == nil {
 			return err
 		}
+		if cl.isLarge() && failures >= largeTries {
+			return cl.gaveUp(repeatRead, cl.blame(loss), true)
+		}
 		if err := cl.pause(ctx, failures, loss); err != nil {
 			return cl.gaveUp(repeatRead, err, true)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/zkdtest"
 )
 
@@ -65,7 +67,7 @@ func startZooKeeper(t testing.TB) string {
 	if _, err := os.Stat(javaDir + "zookeeper.jar"); err != nil {
 		t.Fatal("ZKD_INTEROP=require, and Apache ZooKeeper is not installed (Debian: apt-get install zookeeper)")
 	}
-	dir, addr := t.TempDir(), freeAddr(t)
+	dir, addr := t.TempDir(), freeport.Addr(t)
 	_, port, _ := net.SplitHostPort(addr)
 	cfg := fmt.Sprintf("tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=60000\ndataDir=%s/data\nclientPort=%s\n"+
 		"clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"+
@@ -92,14 +94,6 @@ func startZooKeeper(t testing.TB) string {
 	})
 	eventually(t, "ZooKeeper serves", func() bool { return strings.Contains(ask(addr, "srvr"), "Mode: ") })
 	return addr
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // ask sends a four-letter word.
@@ -382,6 +376,58 @@ func TestRealSessionResumedAndEnded(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, ok)
 		require.NotEqual(t, old.ID(), first.SessionID())
+	})
+}
+
+// Another process takes the session, and ends it. The first one is told, and goes on with a new
+// one; until then no write of either is done twice or taken for done when it is not.
+func TestRealSessionTakenByAnother(t *testing.T) {
+	forEachServer(t, func(t *testing.T, s realServer) {
+		ctx := testContext(t)
+		polite := WithReconnect(BackoffFunc(func(int) (time.Duration, bool) { // each gets its turn
+			return 5*time.Millisecond + rand.N(20*time.Millisecond), true
+		}))
+		first := s.dial(t, polite)
+		session := first.Session()
+		_, _, err := first.Create(ctx, "/mine", nil, ModeEphemeral, nil)
+		require.NoError(t, err)
+		_, _, err = first.Create(ctx, "/count", []byte{0}, ModePersistent, nil)
+		require.NoError(t, err)
+		second, err := Dial(ctx, s.addr, WithSession(session.ID(), first.Password()), polite)
+		require.NoError(t, err)
+		t.Cleanup(func() { abandonClient(second) })
+		require.Equal(t, session.ID(), second.SessionID())
+		writes := int32(0)
+		for i := range 20 { // each takes the session from the other
+			c := []*Client{first, second}[i%2]
+			stat, err := c.Set(ctx, "/count", []byte{1}, writes)
+			for errors.Is(err, ErrSessionMoved) {
+				stat, err = c.Set(ctx, "/count", []byte{1}, writes)
+			}
+			if errors.Is(err, ErrUncertain) {
+				_, stat, err = c.Get(ctx, "/count", Fresh())
+			}
+			require.NoError(t, err)
+			require.LessOrEqual(t, stat.Version, writes+1)
+			writes = stat.Version
+		}
+		stat, exists, err := second.Exists(ctx, "/mine", Fresh())
+		require.NoError(t, err)
+		require.True(t, exists, "the session has never ended")
+		require.Equal(t, session.ID(), stat.EphemeralOwner)
+		require.NoError(t, second.Close(ctx))
+		select {
+		case <-session.Done():
+		case <-ctx.Done():
+			t.Fatal("the session was ended by another, and its handle does not say so")
+		}
+		require.ErrorIs(t, session.Err(), ErrSessionExpired)
+		now, err := first.AwaitSession(ctx)
+		require.NoError(t, err)
+		require.NotEqual(t, session.ID(), now.ID())
+		_, exists, err = first.Exists(ctx, "/mine", Fresh())
+		require.NoError(t, err)
+		require.False(t, exists)
 	})
 }
 

@@ -102,7 +102,7 @@ func (k *core) serve(c *conn) {
 		stop := k.seekReadWrite()
 		defer stop()
 	}
-	timer := time.NewTimer(c.pingInterval())
+	timer := time.NewTimer(c.expect(k.now().mono, c.pingInterval()))
 	defer timer.Stop()
 	var drained <-chan time.Time
 	for {
@@ -126,8 +126,14 @@ func (k *core) serve(c *conn) {
 // pingInterval is how long the session may go without a sign of life of ours.
 func (c *conn) pingInterval() time.Duration { return min(c.timeout/3, maxPingInterval) }
 
-// silence is how long the server may say nothing.
-func (c *conn) silence() time.Duration { return c.timeout * 2 / 3 }
+// silence is how long the server may say nothing. While the connection is prepared, nobody can use
+// it: then a server that has granted far more than was asked for must not take as long.
+func (c *conn) silence() time.Duration {
+	if c.preparing {
+		return min(c.timeout, c.k.cfg.timeout) * 2 / 3
+	}
+	return c.timeout * 2 / 3
+}
 
 // tend pings if it is time, gives up a silent server, and says when to look again.
 //
@@ -136,6 +142,7 @@ func (c *conn) silence() time.Duration { return c.timeout * 2 / 3 }
 // behind other requests) is what keeps the connection and the safe deadline going.
 func (c *conn) tend() time.Duration {
 	now := c.k.now().mono
+	c.forgive(now)
 	quiet := time.Duration(now - c.heard.Load())
 	if quiet >= c.silence() {
 		c.fail(errSilent)
@@ -151,7 +158,27 @@ func (c *conn) tend() time.Duration {
 	if due <= 0 {
 		due = c.pingInterval()
 	}
-	return max(min(due, c.silence()-quiet), time.Millisecond)
+	return c.expect(now, max(min(due, c.silence()-quiet), time.Millisecond))
+}
+
+// expect notes when tend is to be called next.
+func (c *conn) expect(now int64, wait time.Duration) time.Duration {
+	c.tendAt = now + int64(wait)
+	return wait
+}
+
+// forgive does not count the time for which this process itself stood still (stopped, swapped
+// out, frozen with its machine) as silence of the server: what it said meanwhile may not be read
+// yet. Whether the session is over is another matter, which its deadline decides.
+func (c *conn) forgive(now int64) {
+	late := now - c.tendAt
+	if c.tendAt == 0 || late < int64(c.pingInterval()/2) {
+		return
+	}
+	if heard := c.heard.Load(); heard < c.tendAt {
+		c.heard.CompareAndSwap(heard, heard+late) // else something has been heard just now
+	}
+	c.k.trace(ConnEvent{Kind: ConnStoodStill, Server: c.server, For: time.Duration(late)})
 }
 
 // drain ends the connection as soon as all that was sent is answered.

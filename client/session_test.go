@@ -440,6 +440,36 @@ func TestReplyThatSaysExpired(t *testing.T) {
 	})
 }
 
+// The session is on another connection. The operation was not done, the session lives, and it is
+// taken back; what the server said does not extend it.
+func TestReplyThatSaysMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := make(chan *wire.ConnectRequest, 1)
+		f := newFake(t, server(func(c *fakeConn, r fakeRequest) bool {
+			if r.Op == wire.OpSetData {
+				c.reply(r, wire.SessionMoved)
+				return true
+			}
+			return false
+		}), script(func(c *fakeConn) {
+			back <- c.accept()
+			c.serve(nil)
+		}))
+		c := f.client()
+		session, deadline := c.Session(), c.Deadline()
+		time.Sleep(time.Second)
+		_, err := c.Set(testContext(t), "/a", nil, AnyVersion)
+		require.ErrorIs(t, err, ErrSessionMoved)
+		require.NotErrorIs(t, err, ErrUncertain, "the server has not done it")
+		require.Equal(t, deadline, session.Deadline())
+		require.Equal(t, session.ID(), (<-back).SessionID)
+		_, err = c.Set(testContext(t), "/a", nil, AnyVersion)
+		require.NoError(t, err)
+		require.Same(t, session, c.Session())
+		require.NoError(t, session.Err())
+	})
+}
+
 func TestAwaitSessionWaitsForOneThatIsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, server(nil))

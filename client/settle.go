@@ -29,7 +29,7 @@ func (cl *call) write(ctx context.Context, again repeat, undone func(context.Con
 	}
 	for failures := 1; ; failures++ {
 		err := cl.do(ctx, repeatNever)
-		if cl.r == nil || cl.r.err == nil || !errors.Is(cl.r.err, ErrConnectionLoss) {
+		if cl.r == nil || cl.r.err == nil || !errors.Is(cl.r.err, ErrConnectionLoss) || cl.isLarge() && failures >= largeTries {
 			return err
 		}
 		if err := cl.pause(ctx, failures, cl.r.err); err != nil {

@@ -9,11 +9,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -162,11 +164,13 @@ func TestServersOfStrangersAreRefused(t *testing.T) {
 // A server that accepts and never shakes hands must not hold the client for longer than one
 // attempt may take.
 func TestSilentTLSHandshakeIsBounded(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	err = dialFailure(t, l.Addr().String(), WithTLS(&tls.Config{}), WithConnectTimeout(50*time.Millisecond))
-	require.ErrorContains(t, err, "tls:")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, script(func(c *fakeConn) { _, _ = io.Copy(io.Discard, c.nc) }))
+		start := time.Now()
+		err := dialFailure(t, "127.0.0.1:1", f.options(WithTLS(&tls.Config{}), WithConnectTimeout(3*time.Second))...)
+		require.ErrorContains(t, err, "tls:")
+		require.Equal(t, 3*time.Second, time.Since(start))
+	})
 }
 
 // dialFailure dials until the first attempt has failed, and returns what Dial then says.

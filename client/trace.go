@@ -48,22 +48,24 @@ const (
 	ConnEstablished                      // it is authenticated, and the watches are set
 	ConnLost                             // it has ended
 	ConnRewatched                        // watches were set again
+	ConnStoodStill                       // this process did not run for a while, nor its timers
 )
 
 // String returns the name of the kind.
 func (k ConnEventKind) String() string {
-	return [...]string{"attempt", "failed", "established", "lost", "rewatched"}[k]
+	return [...]string{"attempt", "failed", "established", "lost", "rewatched", "stood still"}[k]
 }
 
 // A ConnEvent is something that happened to the connection.
 type ConnEvent struct {
 	Kind      ConnEventKind
 	Server    string
-	SessionID int64 // ConnEstablished
-	ReadOnly  bool  // ConnEstablished
-	Watches   int   // ConnRewatched: how many paths
-	Frames    int   // ConnRewatched: in how many frames
-	Err       error // ConnFailed, ConnLost
+	SessionID int64         // ConnEstablished
+	ReadOnly  bool          // ConnEstablished
+	Watches   int           // ConnRewatched: how many paths
+	Frames    int           // ConnRewatched: in how many frames
+	For       time.Duration // ConnStoodStill: for how long, at least
+	Err       error         // ConnFailed, ConnLost
 }
 
 func (k *core) trace(ev ConnEvent) {
@@ -144,6 +146,8 @@ func (t slogTracer) Connection(ev ConnEvent) {
 		attrs = append(attrs, slog.Uint64("session", uint64(ev.SessionID)), slog.Bool("readOnly", ev.ReadOnly))
 	case ev.Kind == ConnRewatched:
 		attrs = append(attrs, slog.Int("watches", ev.Watches), slog.Int("frames", ev.Frames))
+	case ev.Kind == ConnStoodStill:
+		attrs = append(attrs, slog.Duration("for", ev.For))
 	case ev.Err != nil:
 		attrs = append(attrs, slog.Any("error", ev.Err))
 	}

@@ -270,10 +270,6 @@ var mntrLeftOut = func() map[string]string {
 			skip_learner_request_to_next_processor_count socket_closing_time`,
 		},
 		{
-			"zkd does not count the logins of the ensemble scheme apart",
-			`ensemble_auth_fail ensemble_auth_skip ensemble_auth_success`,
-		},
-		{
 			"there is no Java virtual machine",
 			`jvm_pause_time_ms netty_queued_buffer_capacity`,
 		},
@@ -285,10 +281,6 @@ var mntrLeftOut = func() map[string]string {
 		{
 			"ZooKeeper counts the configuration that it writes at its start as a write of a client",
 			`zookeeper_write_per_namespace`,
-		},
-		{
-			"the server keeps no account of them",
-			`leader_uptime pending_syncs`,
 		},
 		{
 			"a reply has one way to its connection and cannot be late for it",

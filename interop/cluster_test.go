@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // clusterSize is the number of processes: the smallest that outlives one.
@@ -42,8 +44,8 @@ func newCluster(t *testing.T, kind string, want settings) *cluster {
 	c := &cluster{t: t}
 	for range clusterSize {
 		c.members = append(c.members, prepareServer(t, kind, want))
-		_, election, _ := net.SplitHostPort(freeAddr(t))
-		c.peers = append(c.peers, freeAddr(t)+":"+election)
+		_, election, _ := net.SplitHostPort(freeport.Addr(t))
+		c.peers = append(c.peers, freeport.Addr(t)+":"+election)
 	}
 	config := map[string]string{"initLimit": "20", "syncLimit": "10"}
 	for i, s := range c.members {

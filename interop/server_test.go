@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -14,10 +13,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // javaDir is where Debian keeps the jars.
@@ -124,9 +124,9 @@ func (s *server) configure(want settings) {
 // prepareServer gives a server its addresses and its directory, and sees to its end.
 func prepareServer(t *testing.T, kind string, want settings) *server {
 	t.Helper()
-	s := &server{t: t, kind: kind, dir: t.TempDir(), addr: freeAddr(t)}
+	s := &server{t: t, kind: kind, dir: t.TempDir(), addr: freeport.Addr(t)}
 	if want.secure {
-		s.secureAddr = freeAddr(t)
+		s.secureAddr = freeport.Addr(t)
 	}
 	t.Cleanup(func() {
 		if s.running() {
@@ -386,29 +386,6 @@ func fourLetter(addr, word string, limit time.Duration) (string, error) {
 	}
 	return string(out), err
 }
-
-// freeAddr finds a loopback port below the range that the kernel gives to outgoing
-// connections, so that no client takes it while a server restarts.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 200 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(17000))
-		if _, taken := handedOut.LoadOrStore(addr, true); taken {
-			continue
-		}
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		return addr
-	}
-	t.Fatal("no free port between 15000 and 32000")
-	return ""
-}
-
-// handedOut keeps freeAddr from giving an address to two servers that start later.
-var handedOut sync.Map
 
 // waitFor polls cond until it holds; what it waits for is part of the failure.
 func waitFor(t *testing.T, limit time.Duration, what string, cond func() bool) {

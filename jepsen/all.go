@@ -8,11 +8,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/zkd-project/zkd/jepsen/nemesis"
 	"github.com/zkd-project/zkd/jepsen/report"
-	"github.com/zkd-project/zkd/jepsen/workload"
 )
 
 // allCommand runs pairs of workload and nemeses until the time is over. The first runs are each
@@ -33,9 +33,9 @@ func allCommand(ctx context.Context, args []string, out io.Writer) error {
 	if base.Binary == "" {
 		base.Binary = filepath.Join(base.Store, fmt.Sprintf("zkd-%d", os.Getpid()))
 		defer os.Remove(base.Binary)
-		withClock := base
-		withClock.Nemeses = []string{"clock"} // so that every run can have it
-		if err := buildServer(ctx, &withClock); err != nil {
+		withAll := base
+		withAll.Nemeses = append([]string{"clock"}, withPoints...) // so that every run can have them
+		if err := buildServer(ctx, &withAll); err != nil {
 			return err
 		}
 	}
@@ -49,12 +49,14 @@ func allCommand(ctx context.Context, args []string, out io.Writer) error {
 		o.Time = min(*each, time.Until(deadline))
 		o.Seed = r.Uint64() % 1_000_000
 		o.Nodes = []int{3, 3, 3, 5}[r.IntN(4)]
-		all := workload.All()
+		all := workloads()
 		w := all[r.IntN(len(all))]
 		if n < len(all) {
 			w = all[n]
 		} else {
-			o.Nemeses = draw(r, possible)
+			o.Nemeses = draw(r, slices.DeleteFunc(slices.Clone(possible), func(n string) bool {
+				return slices.Contains(w.Without, n) || alone(n) && len(w.Nemeses) > 0
+			}))
 		}
 		o.Workload = w.Name
 		v, err := Run(ctx, o)
@@ -86,9 +88,18 @@ func allCommand(ctx context.Context, args []string, out io.Writer) error {
 func draw(r *rand.Rand, possible []string) []string {
 	var names []string
 	for _, i := range r.Perm(len(possible))[:1+r.IntN(3)] {
+		if alone(possible[i]) {
+			return []string{possible[i]}
+		}
 		names = append(names, possible[i])
 	}
 	return names
+}
+
+// alone says whether a kind of fault bears no other one beside it.
+func alone(name string) bool {
+	found, err := nemesis.Find([]string{name})
+	return err == nil && found[0].Alone
 }
 
 // available says which kinds of faults this machine can have, and why not others.
@@ -96,7 +107,7 @@ func available(o *Options) (possible []string, missing map[string]string) {
 	missing = map[string]string{}
 	netns := o.Driver == "netns" || (o.Driver == "" && noNetns() == "")
 	for _, n := range nemesis.All() {
-		why := ""
+		why := n.Machine()
 		switch n.Name {
 		case "loss":
 			if !netns {
@@ -123,6 +134,7 @@ func entry(v *Verdict) report.Entry {
 	e := report.Entry{
 		Name: v.Options.Workload, Took: v.Took, Counts: v.Counts, Faults: v.Faults, Digests: v.Digests,
 		Nodes: v.Options.Nodes, LongGap: v.LongGap, Commit: v.Commit, Driver: v.Options.Driver, Troubles: v.Troubles,
+		Gaps: v.Gaps, Events: v.Events,
 	}
 	for _, r := range v.Results {
 		e.Checkers = append(e.Checkers, report.Checker{

@@ -22,25 +22,37 @@ func root() (string, error) {
 	return filepath.Dir(mod), nil
 }
 
+// buildFlags are those of go build that a run needs.
+func (o *Options) buildFlags() (flags []string) {
+	if o.Race {
+		flags = append(flags, "-race")
+	}
+	if needsPoints(o) {
+		flags = append(flags, "-tags", "faults")
+	}
+	return flags
+}
+
 // build makes a server. overlay, where it is not "", is the file for go build -overlay.
-func build(ctx context.Context, to, overlay string, race bool) error {
+func build(ctx context.Context, to, overlay string, flags []string) error {
+	return buildProgram(ctx, "./cmd/zkd", to, overlay, flags)
+}
+
+func buildProgram(ctx context.Context, program, to, overlay string, flags []string) error {
 	dir, err := root()
 	if err != nil {
 		return err
 	}
-	args := []string{"build", "-o", to}
+	args := append([]string{"build", "-o", to}, flags...)
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	if race {
-		args = append(args, "-race")
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/zkd")...)
+	cmd := exec.CommandContext(ctx, "go", append(args, program)...)
 	cmd.Dir = dir
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("the server does not build: %w\n%s", err, &said)
+		return fmt.Errorf("%s does not build: %w\n%s", program, err, &said)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func clockFiles(r *run, o *cluster.Options) func(server int, by time.Duration) e
 		return nil
 	}
 	name := func(server int) string { return filepath.Join(r.dir, fmt.Sprintf("clock-%d", server)) }
-	o.Env = func(server int) []string { return []string{mutants.ClockFile + "=" + name(server)} }
+	o.AddEnv(func(server int) string { return mutants.ClockFile + "=" + name(server) })
 	return func(server int, by time.Duration) error {
 		// In one step: a server must not read half of it.
 		next := name(server) + ".next"

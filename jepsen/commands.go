@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"github.com/zkd-project/zkd/jepsen/history"
-	"github.com/zkd-project/zkd/jepsen/workload"
 )
 
 // readOptions reads what a run was.
@@ -33,7 +32,7 @@ func checkCommand(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	w, err := workload.Find(o.Workload)
+	w, err := findWorkload(o.Workload)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,11 @@
 //	go run ./jepsen list                 what there is, and what this machine cannot do
 //	go run ./jepsen check RESULT_DIR     the checkers again, over a recorded history
 //	go run ./jepsen replay RESULT_DIR    the same plan again
+//	go run ./jepsen shrink RESULT_DIR    a smaller run that still finds something
+//	go run ./jepsen regress              the bugs that were found, each as a scenario
 //	go run ./jepsen mutants              planted bugs, each of which must be caught
+//	go run ./jepsen abuse                what strangers try, and the test of each
+//	go run ./jepsen sim --seeds 1-500    simulated clusters, in virtual time
 //
 // docs/correctness.md says which promises are tested how, and what is not.
 package main
@@ -22,8 +26,8 @@ import (
 	"syscall"
 	"time"
 
+	simulation "github.com/zkd-project/zkd/internal/sim/command"
 	"github.com/zkd-project/zkd/jepsen/nemesis"
-	"github.com/zkd-project/zkd/jepsen/workload"
 )
 
 func main() {
@@ -39,9 +43,11 @@ func main() {
 // errViolated is returned when a run has found something.
 var errViolated = errors.New("a promise was broken, or could not be judged")
 
+const commands = "run, all, list, check, replay, shrink, regress, mutants, abuse, sim"
+
 func command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("say what to do: run, all, list, check, replay or mutants")
+		return errors.New("say what to do: " + commands)
 	}
 	name, args := args[0], args[1:]
 	switch name {
@@ -57,8 +63,29 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		return replayCommand(ctx, args, out)
 	case "mutants":
 		return mutantsCommand(ctx, args, out)
+	case "shrink":
+		return shrinkCommand(ctx, args, out)
+	case "regress":
+		return regressCommand(ctx, args, out)
+	case "abuse":
+		return abuseCommand(ctx, args, out)
+	case "sim":
+		return simCommand(ctx, args, out)
 	}
-	return fmt.Errorf("there is no command %q; there are run, all, list, check, replay and mutants", name)
+	return fmt.Errorf("there is no command %q; there are %s", name, commands)
+}
+
+// simCommand runs the simulation, which needs the test binary's virtual time.
+func simCommand(ctx context.Context, args []string, out io.Writer) error {
+	c, err := simulation.Sim(ctx, args)
+	if err != nil {
+		return err
+	}
+	c.Stdout, c.Stderr = out, os.Stderr
+	if c.Run() != nil {
+		return errViolated
+	}
+	return nil
 }
 
 // flags registers the flags of a run.
@@ -77,6 +104,13 @@ func flags(o *Options) *flag.FlagSet {
 	f.StringVar(&o.Store, "store", "jepsen/store", "folder for results")
 	f.BoolVar(&o.Race, "race", false, "build the server with the race detector")
 	return f
+}
+
+// isSet says whether a flag was given.
+func isSet(f *flag.FlagSet, name string) bool {
+	set := false
+	f.Visit(func(x *flag.Flag) { set = set || x.Name == name })
+	return set
 }
 
 func runCommand(ctx context.Context, args []string, out io.Writer) error {
@@ -113,12 +147,16 @@ func runOnce(ctx context.Context, o Options, out io.Writer) error {
 
 func listCommand(out io.Writer) error {
 	fmt.Fprintln(out, "workloads")
-	for _, w := range workload.All() {
+	for _, w := range workloads() {
 		fmt.Fprintf(out, "  %-14s %s\n", w.Name, w.Doc)
 	}
 	fmt.Fprintln(out, "nemeses")
+	_, missing := available(&Options{})
 	for _, n := range nemesis.All() {
 		fmt.Fprintf(out, "  %-14s %s\n", n.Name, n.Doc)
+		if why := missing[n.Name]; why != "" {
+			fmt.Fprintf(out, "  %-14s not on this machine: %s\n", "", why)
+		}
 	}
 	return nil
 }

@@ -135,5 +135,5 @@ func (m *memberSet) open(server int) (*wire.Conn, error) {
 		return nil, err
 	}
 	return wire.Open(nc, server, wire.Session{TimeoutMs: 2 * int32(changePatience/time.Millisecond)}, time.Second,
-		func(*wire.Conn, wire.Event) {}, func(*wire.Conn, string) {})
+		wire.Hooks{Event: func(*wire.Conn, wire.Event) {}, Broken: func(*wire.Conn, string) {}})
 }

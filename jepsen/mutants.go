@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,7 +29,7 @@ func buildServer(ctx context.Context, o *Options) error {
 		changes = append(changes, mutants.Clock()...)
 	}
 	if len(changes) == 0 {
-		return build(ctx, o.Binary, "", o.Race)
+		return build(ctx, o.Binary, "", o.buildFlags())
 	}
 	dir, err := os.MkdirTemp("", "jepsen-overlay-")
 	if err != nil {
@@ -41,7 +44,7 @@ func buildServer(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	return build(ctx, o.Binary, overlay, o.Race)
+	return build(ctx, o.Binary, overlay, o.buildFlags())
 }
 
 // attempts at a mutant, each with another seed, before it counts as not caught.
@@ -88,6 +91,9 @@ func mutantsCommand(ctx context.Context, args []string, out io.Writer) error {
 
 // hunt runs a mutant against its workload; it returns what has caught it, "" if nothing.
 func hunt(ctx context.Context, base Options, m mutants.Mutant) (by string, err error) {
+	if m.Harness {
+		return huntInHarness(ctx, base, m)
+	}
 	for i := range attempts {
 		o := base
 		o.Mutant, o.Workload, o.Nemeses = m.Name, m.Workload, m.Nemeses
@@ -108,7 +114,7 @@ func hunt(ctx context.Context, base Options, m mutants.Mutant) (by string, err e
 func caught(v *Verdict) string {
 	var names []string
 	for _, r := range v.Results {
-		if len(r.Violations) > 0 {
+		if len(r.Violations) > 0 && !slices.Contains(names, r.Checker) {
 			names = append(names, r.Checker)
 		}
 	}
@@ -116,4 +122,39 @@ func caught(v *Verdict) string {
 		names = v.Troubles
 	}
 	return strings.Join(names, " and ")
+}
+
+// huntInHarness builds this program with the bug, and has it judge itself.
+func huntInHarness(ctx context.Context, base Options, m mutants.Mutant) (by string, err error) {
+	dir, err := os.MkdirTemp("", "jepsen-overlay-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	module, err := root()
+	if err != nil {
+		return "", err
+	}
+	overlay, err := mutants.Overlay(module, dir, m.Changes())
+	if err != nil {
+		return "", err
+	}
+	self := filepath.Join(dir, "jepsen")
+	if err := buildProgram(ctx, "./jepsen", self, overlay, nil); err != nil {
+		return "", err
+	}
+	for i := range attempts {
+		cmd := exec.CommandContext(ctx, self, "run", m.Workload, "--time", base.Time.String(), "--seed", fmt.Sprint(base.Seed+uint64(i)),
+			"--nodes", fmt.Sprint(base.Nodes), "--driver", base.Driver, "--store", filepath.Join(dir, "store"), "--binary", base.Binary)
+		cmd.Dir = module
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		switch {
+		case errors.As(err, &exit) && bytes.Contains(out, []byte("VIOLATIONS")):
+			return fmt.Sprintf("%s, in run %d", m.Workload, i+1), nil
+		case err != nil:
+			return "", fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return "", nil
 }

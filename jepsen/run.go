@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/jepsen/cluster"
@@ -34,8 +36,9 @@ type run struct {
 	dir     string
 	c       *cluster.Cluster
 	world   *nemesis.World
-	disks   diskSet    // nil: the servers share a file system
-	members *memberSet // nil: the membership stays
+	disks   diskSet       // nil: the servers share a file system
+	points  *pointSockets // nil: the servers have no failpoints
+	members *memberSet    // nil: the membership stays
 	rec     *history.Recorder
 	log     *nemesis.Log
 	verdict *Verdict
@@ -44,27 +47,11 @@ type run struct {
 // Run runs one workload under its nemeses and judges it. An error means that there is no
 // verdict.
 func Run(ctx context.Context, o Options) (*Verdict, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
 	r := &run{o: o}
-	var err error
-	if r.w, err = workload.Find(o.Workload); err != nil {
-		return nil, err
-	}
-	if r.nemeses, err = nemesis.Find(o.Nemeses); err != nil {
-		return nil, err
-	}
-	if r.dir, err = filepath.Abs(filepath.Join(o.Store, o.name(time.Now()))); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		return nil, err
-	}
-	if err := r.prepare(ctx); err != nil {
+	if err := r.open(ctx); err != nil {
 		return nil, errors.Join(err, r.tearDown())
 	}
-	err = r.play(ctx)
+	err := r.play(ctx)
 	if err == nil {
 		err = r.verdict.settle(r)
 	}
@@ -76,6 +63,61 @@ func Run(ctx context.Context, o Options) (*Verdict, error) {
 		err = r.disks.remove()
 	}
 	return r.verdict, errors.Join(err, r.verdict.keep())
+}
+
+// open finds out what the run needs, and starts the cluster.
+func (r *run) open(ctx context.Context) (err error) {
+	if err := r.o.check(); err != nil {
+		return err
+	}
+	if r.w, err = findWorkload(r.o.Workload); err != nil {
+		return err
+	}
+	if err := r.chooseNemeses(); err != nil {
+		return err
+	}
+	if r.dir, err = filepath.Abs(filepath.Join(r.o.Store, r.o.name(time.Now()))); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return err
+	}
+	return r.prepare(ctx)
+}
+
+// chooseNemeses adds those without which the workload shows nothing.
+func (r *run) chooseNemeses() (err error) {
+	for _, name := range r.w.Nemeses {
+		if !slices.Contains(r.o.Nemeses, name) {
+			r.o.Nemeses = append(slices.Clone(r.o.Nemeses), name)
+		}
+	}
+	for _, name := range r.w.Without {
+		if slices.Contains(r.o.Nemeses, name) {
+			return fmt.Errorf("the workload %s cannot be judged with the nemesis %s", r.w.Name, name)
+		}
+	}
+	if r.nemeses, err = nemesis.Find(r.o.Nemeses); err != nil {
+		return err
+	}
+	for _, n := range r.nemeses {
+		if n.Alone && len(r.nemeses) > 1 {
+			return fmt.Errorf("the nemesis %s is as much as a majority bears: it must be alone", n.Name)
+		}
+	}
+	return nil
+}
+
+// settings are the lines of zoo.cfg: those of a workload stand for those that all runs have.
+func (r *run) settings() []string {
+	// Snapshots, and with them installations, every few seconds.
+	lines := append([]string{"snapCount=2000", "zkd.logLevel=info"}, memberSettings(&r.o)...)
+	for _, line := range r.w.Settings {
+		key, _, _ := strings.Cut(line, "=")
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, key+"=") })
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // prepare starts the cluster.
@@ -92,8 +134,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	co := cluster.Options{
 		Servers: r.o.Nodes, Dir: r.dir, Binary: r.o.Binary,
-		// Snapshots, and with them installations, every few seconds.
-		Settings: append([]string{"snapCount=2000", "zkd.logLevel=info"}, memberSettings(&r.o)...),
+		Settings: r.settings(),
 	}
 	if r.disks, err = openDisks(r); err != nil {
 		return errors.Join(err, d.Close())
@@ -102,6 +143,10 @@ func (r *run) prepare(ctx context.Context) error {
 		co.DataDir = r.disks.dataDir
 	}
 	clock := clockFiles(r, &co)
+	if r.points, err = openPoints(r, &co); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	co.PipeLogs = slices.Contains(r.o.Nemeses, "log-block")
 	if r.c, err = cluster.New(co, d); err != nil {
 		return errors.Join(err, d.Close())
 	}
@@ -109,6 +154,9 @@ func (r *run) prepare(ctx context.Context) error {
 	r.world = &nemesis.World{Cluster: r.c, Clock: clock, Longest: max(r.o.Time/4, 300*time.Millisecond)}
 	if r.disks != nil {
 		r.world.Disks = r.disks
+	}
+	if r.points != nil {
+		r.world.Points = r.points.tell
 	}
 	if r.members = membersOf(r); r.members != nil {
 		r.world.Members = r.members
@@ -135,7 +183,7 @@ func (r *run) play(ctx context.Context) error {
 	r.rec = history.NewRecorder(out)
 	r.log = &nemesis.Log{Now: r.rec.Now}
 	r.verdict = &Verdict{Options: r.o, Dir: r.dir, Commit: revision(), Go: runtime.Version(), Began: time.Now()}
-	e := &workload.Env{Servers: r.o.Nodes, Seed: r.o.Seed, Rec: r.rec, Dial: r.c.Driver().Dial, TimeoutMs: sessionTimeoutMs}
+	e := &workload.Env{Servers: r.o.Nodes, Seed: r.o.Seed, Rec: r.rec, Dial: r.c.Driver().Dial, TimeoutMs: sessionTimeoutMs, Time: r.o.Time}
 
 	setup, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -217,5 +265,5 @@ func (r *run) tearDown() error {
 	if r.c != nil {
 		err = r.c.Close()
 	}
-	return errors.Join(err, r.disks.close())
+	return errors.Join(err, r.disks.close(), r.points.close())
 }

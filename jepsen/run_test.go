@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/jepsen/check"
 	"github.com/zkd-project/zkd/jepsen/history"
 	"github.com/zkd-project/zkd/jepsen/mutants"
+	"github.com/zkd-project/zkd/jepsen/nemesis"
 	"github.com/zkd-project/zkd/jepsen/workload"
 )
 
@@ -30,16 +35,34 @@ func testMain(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	server = filepath.Join(dir, "zkd")
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		// Runs wait more than they work, also on a machine with one processor.
+		if err := flag.Set("test.parallel", "3"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	return m.Run()
 }
 
+// building is held by the test that builds.
+var building sync.Mutex
+
 // built returns the server, built when it is first needed.
-func built(t *testing.T) string {
+func built(t *testing.T) string { return builtAs(t, server) }
+
+// builtWithPoints returns one with failpoints.
+func builtWithPoints(t *testing.T) string { return builtAs(t, server+"-faults", "-tags", "faults") }
+
+func builtAs(t *testing.T, path string, flags ...string) string {
 	t.Helper()
-	if _, err := os.Stat(server); err != nil {
-		require.NoError(t, build(t.Context(), server, "", false))
+	building.Lock()
+	defer building.Unlock()
+	if _, err := os.Stat(path); err != nil {
+		require.NoError(t, build(t.Context(), path, "", flags))
 	}
-	return server
+	return path
 }
 
 // playShort runs a workload for a few seconds on the loopback device.
@@ -156,16 +179,92 @@ var forgeries = map[string]map[string]func(ops []history.Op) bool{
 		},
 	},
 	"lock": {
-		"a holder believes in it for too long": func(ops []history.Op) bool {
+		"a holder believes in it for too long": heldTooLong,
+	},
+	"counter": {
+		"an increment was done twice": func(ops []history.Op) bool {
 			return first(ops, func(o *history.Op) bool {
-				if o.F != "held" {
+				if o.F != "set" || o.Stat == nil || o.Stat.Version < 2 {
 					return false
 				}
-				o.End += int64(time.Minute)
+				o.Stat.Version++
 				return true
 			})
 		},
 	},
+	"queue": {"a receipt is missing": missingInTheLastList},
+	"bulk":  {"a node of a multi is missing": missingInTheLastList},
+	"restart-all": {
+		"an acknowledged node is missing in between": func(ops []history.Op) bool {
+			made := map[string]bool{}
+			return first(ops, func(o *history.Op) bool {
+				if o.F == "create" && o.Code == 0 {
+					made[o.Key] = true
+				}
+				if o.F != "children" {
+					return false
+				}
+				at := slices.IndexFunc(o.Parts, func(p history.Part) bool { return made[o.Key+"/"+p.Key] })
+				if at < 0 {
+					return false
+				}
+				o.Parts = slices.Delete(o.Parts, at, at+1)
+				return true
+			})
+		},
+	},
+	"ttl-container": {
+		"a node is gone before anybody has used it": func(ops []history.Op) bool {
+			until := map[string]int64{} // by the name of the node
+			for i := range ops {
+				o := &ops[i]
+				name, below := strings.CutPrefix(o.Key, "/kept/")
+				parent, _, child := strings.Cut(name, "/")
+				switch {
+				case !below:
+				case o.F == "create-container" && o.Code == 0:
+					until[name] = math.MaxInt64
+				case o.F == "create-ttl" && o.Code == 0:
+					until[name] = o.Begin + o.Arg/2
+				case child:
+					until[parent] = min(until[parent], o.Begin)
+				}
+			}
+			return first(ops, func(o *history.Op) bool {
+				if o.F != "children" || o.Key != "/kept" {
+					return false
+				}
+				at := slices.IndexFunc(o.Parts, func(p history.Part) bool { return o.End < until[p.Key] })
+				if at < 0 {
+					return false
+				}
+				o.Parts = slices.Delete(o.Parts, at, at+1)
+				return true
+			})
+		},
+		"a node that a session does not own has an owner": func(ops []history.Op) bool {
+			return first(ops, func(o *history.Op) bool {
+				if !strings.HasPrefix(o.F, "create-") || o.Stat == nil {
+					return false
+				}
+				o.Stat.Owner = 7
+				return true
+			})
+		},
+	},
+	"acl": {
+		"what was permitted is refused, and the other way round": func(ops []history.Op) bool {
+			n := 0
+			for i := range ops {
+				if o := &ops[i]; o.F == "probe" && o.Kind == history.OK {
+					o.Code, n = -102-o.Code, n+1
+				}
+			}
+			return n > 0
+		},
+	},
+	"election": {"a leader leads for too long": heldTooLong},
+	"mutex":    {"a holder believes in it for too long": heldTooLong},
 	"watch": {
 		"no event ever comes": func(ops []history.Op) bool {
 			n := 0
@@ -177,6 +276,27 @@ var forgeries = map[string]map[string]func(ops []history.Op) bool{
 			return n > 0
 		},
 	},
+}
+
+// heldTooLong has a holder believe in its lease for another minute.
+func heldTooLong(ops []history.Op) bool {
+	return first(ops, func(o *history.Op) bool {
+		if o.F != "held" {
+			return false
+		}
+		o.End += int64(time.Minute)
+		return true
+	})
+}
+
+func missingInTheLastList(ops []history.Op) bool {
+	return last(ops, func(o *history.Op) bool {
+		if o.F != "children" || len(o.Parts) == 0 {
+			return false
+		}
+		o.Parts = o.Parts[1:]
+		return true
+	})
 }
 
 // first applies f to answered operations until it changes one.
@@ -199,31 +319,137 @@ func last(ops []history.Op, f func(o *history.Op) bool) bool {
 	return false
 }
 
+// runTime is how long a run of a test is; `go test ./jepsen -time 20s` has longer ones.
+var runTime = flag.Duration("time", 5*time.Second, "how long the run of a workload is")
+
 // Every workload holds on real processes while they are killed and their connections cut; and
 // what it recorded, once it is forged, does not pass.
 func TestWorkloadsHoldAndForgedHistoriesDoNot(t *testing.T) {
-	for _, w := range workload.All() {
+	t.Parallel()
+	binary := built(t)
+	for _, w := range workloads() {
 		t.Run(w.Name, func(t *testing.T) {
-			o := Options{Workload: w.Name, Nemeses: []string{"kill", "cut", "partition"}, Time: 5 * time.Second, Binary: built(t)}
-			if !testing.Short() {
-				o.Time = 20 * time.Second
+			t.Parallel()
+			o := Options{Workload: w.Name, Nemeses: []string{"kill", "cut", "partition"}, Time: *runTime, Binary: binary}
+			if slices.Contains([]string{"election", "mutex"}, w.Name) {
+				// A run of seconds must show holders that follow each other.
+				o.Nemeses, o.Time = nil, max(o.Time, 12*time.Second)
 			}
-			v := playShort(t, o)
-			var said strings.Builder
-			v.Print(&said)
-			require.True(t, v.OK(), said.String())
-			t.Log(said.String())
-			require.NotEmpty(t, forgeries[w.Name])
-			for name, forge := range forgeries[w.Name] {
-				ops, err := history.Read(filepath.Join(v.Dir, "history.jsonl"))
-				require.NoError(t, err)
-				require.True(t, accepted(w, ops), "the history as it was read back")
-				require.True(t, forge(ops), "%s: nothing to forge", name)
-				history.Sort(ops)
-				require.False(t, accepted(w, ops), name)
+			// On a machine that is busy with other things a run may show too little: the next one is
+			// longer. What is found counts at once.
+			for attempt := 0; !holds(t, w, o); attempt++ {
+				require.Less(t, attempt, 2, "three runs have shown nothing")
+				o.Time *= 4
 			}
 		})
 	}
+}
+
+// holds plays a workload and forges what it has recorded; false says that there was too little.
+func holds(t *testing.T, w workload.Workload, o Options) bool {
+	t.Helper()
+	v := playShort(t, o)
+	var said strings.Builder
+	v.Print(&said)
+	if slices.Equal(v.Troubles, []string{nothingShown}) {
+		return false
+	}
+	require.True(t, v.OK(), said.String())
+	t.Log(said.String())
+	if o.Nemeses == nil && figure(v, "stale writes that the unfenced twin took") == 0 { // the negative control
+		return false
+	}
+	require.NotEmpty(t, forgeries[w.Name])
+	for name, forge := range forgeries[w.Name] {
+		ops, err := history.Read(filepath.Join(v.Dir, "history.jsonl"))
+		require.NoError(t, err)
+		require.True(t, accepted(w, ops), "the history as it was read back")
+		if !forge(ops) {
+			t.Logf("%s: nothing to forge", name)
+			return false
+		}
+		history.Sort(ops)
+		require.False(t, accepted(w, ops), name)
+	}
+	return true
+}
+
+// figure is one of those that checkers have reported.
+func figure(v *Verdict, name string) float64 {
+	for _, r := range v.Results {
+		for _, f := range r.Figures {
+			if f.Name == name {
+				return f.Value
+			}
+		}
+	}
+	return 0
+}
+
+// The faults that need more than signals and a proxy, as far as this machine has them.
+func TestServersBearFaultsOfDisksAndResources(t *testing.T) {
+	t.Parallel()
+	plain := built(t)
+	cases := map[string]Options{
+		"damage":     {Workload: "set", Nemeses: []string{"damage"}, Binary: plain},
+		"old copy":   {Workload: "set", Nemeses: []string{"old-copy"}, Binary: plain},
+		"leadership": {Workload: "queue", Nemeses: []string{"storm", "handover", "steal"}, Binary: plain},
+		"resources":  {Workload: "register", Nemeses: []string{"cpu", "fds", "log-block"}, Binary: plain},
+	}
+	if !testing.Short() { // which would have to build another server
+		cases["failpoints"] = Options{Workload: "counter", Nemeses: []string{"eio", "failpoint", "slow-fsync", "freeze"}, Binary: builtWithPoints(t)}
+	}
+	for name, o := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o.Nemeses = slices.DeleteFunc(o.Nemeses, func(n string) bool {
+				found, err := nemesis.Find([]string{n})
+				require.NoError(t, err)
+				why := found[0].Machine()
+				if why != "" {
+					t.Logf("%s: %s", n, why)
+				}
+				return why != ""
+			})
+			o.Time = *runTime
+			v := playShort(t, o)
+			var said strings.Builder
+			v.Print(&said)
+			v.Troubles = slices.DeleteFunc(v.Troubles, func(s string) bool { return s == nothingShown })
+			require.True(t, v.OK(), said.String())
+			t.Log(said.String())
+		})
+	}
+}
+
+// What a server can do to itself must be in no binary that is not built for that.
+func TestReleasesHaveNoFailpoints(t *testing.T) {
+	module, err := root()
+	require.NoError(t, err)
+	var source []byte
+	for _, name := range []string{"on.go", "points.go"} {
+		b, err := os.ReadFile(filepath.Join(module, "internal", "failpoint", name))
+		require.NoError(t, err)
+		source = append(source, b...)
+	}
+	release, err := os.ReadFile(built(t))
+	require.NoError(t, err)
+	for _, word := range []string{"ZKD_FAILPOINTS", "apply.before", "session.expire", "install.after", "there is no action "} {
+		require.True(t, bytes.Contains(source, []byte(word)), "the test looks for %q, which is nowhere", word)
+		require.False(t, bytes.Contains(release, []byte(word)), "%q is in a binary that was built without the tag", word)
+	}
+}
+
+// The shortest of the scenarios; `go run ./jepsen regress` plays all.
+func TestBrokenDiskEndsAServerThatWaitsForALeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs another build of the server")
+	}
+	scenario := slices.IndexFunc(Scenarios(), func(s Scenario) bool { return s.Name == "exit-code-of-a-broken-disk" })
+	s := Scenarios()[scenario]
+	found, err := s.play(t.Context(), s.with(&Options{Store: t.TempDir(), Driver: "loopback", Binary: builtWithPoints(t)}))
+	require.NoError(t, err)
+	require.Empty(t, found)
 }
 
 func accepted(w workload.Workload, ops []history.Op) bool {
@@ -236,6 +462,7 @@ func accepted(w workload.Workload, ops []history.Op) bool {
 // The harness finds a bug in the server: else its silence means nothing. All mutants are tried
 // by `go run ./jepsen mutants`.
 func TestPlantedBugIsCaught(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"partial-multi"} {
 		m, err := mutants.Find(name)
 		require.NoError(t, err)
@@ -250,7 +477,7 @@ func TestMutantsFitTheSource(t *testing.T) {
 	module, err := root()
 	require.NoError(t, err)
 	for _, m := range mutants.All() {
-		_, err := workload.Find(m.Workload)
+		_, err := findWorkload(m.Workload)
 		require.NoError(t, err, m.Name)
 		_, err = mutants.Overlay(module, t.TempDir(), m.Changes())
 		require.NoError(t, err, m.Name)

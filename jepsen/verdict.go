@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jepsen/check"
-	"github.com/zkd-project/zkd/jepsen/cluster"
 	"github.com/zkd-project/zkd/jepsen/history"
-	"github.com/zkd-project/zkd/jepsen/nemesis"
 	"github.com/zkd-project/zkd/jepsen/workload"
 )
 
@@ -29,11 +27,14 @@ type Verdict struct {
 	Recovery time.Duration  `json:"recovery"` // from the last fault to the final reads
 	Counts   map[string]int `json:"counts"`   // operations by what became of them
 	Faults   map[string]int `json:"faults"`   // by kind
+	Events   map[string]int `json:"events"`   // of the servers' lives, by kind
 	Digests  int            `json:"digests"`  // compared
 	PeakMiB  int            `json:"peak_mib"` // most memory that a process has used
 	LongGap  time.Duration  `json:"long_gap"` // longest time without an answered write
-	Results  []check.Result `json:"results"`
-	Troubles []string       `json:"troubles"` // of the run as a whole
+	// Gaps are the longest times without an answered write during each fault, by kind.
+	Gaps     map[string][]time.Duration `json:"gaps"`
+	Results  []check.Result             `json:"results"`
+	Troubles []string                   `json:"troubles"` // of the run as a whole
 }
 
 // OK says whether nothing was found.
@@ -47,15 +48,6 @@ func (v *Verdict) trouble(format string, args ...any) {
 
 func (v *Verdict) violation(checker, what string) {
 	v.Results = append(v.Results, check.Result{Checker: checker, Violations: []check.Violation{{What: what}}})
-}
-
-// judgeEnds judges processes that ended by themselves: only a full disk explains that.
-func (v *Verdict) judgeEnds(ends []cluster.End, nemeses []string) {
-	for _, e := range ends {
-		if !slices.Contains(nemeses, "full") || e.Status != "exit status 3" {
-			v.trouble("server %d ended by itself, %s: %s", e.Server, e.Status, e.Said)
-		}
-	}
 }
 
 // settle judges the history of a run.
@@ -74,7 +66,8 @@ func (v *Verdict) settle(r *run) error {
 			v.trouble("the fault %s could not be done: %s", f.Kind, f.Err)
 		}
 	}
-	if err := v.draw(ops); err != nil {
+	v.Gaps = gaps(ops, r.log.Faults())
+	if err := errors.Join(v.draw(ops), writeCharts(v.Dir, ops, r.log.Faults())); err != nil {
 		return err
 	}
 	return writeTimeline(filepath.Join(v.Dir, "timeline.html"), v, ops, r.log.Faults())
@@ -99,6 +92,9 @@ func (v *Verdict) draw(ops []history.Op) error {
 	return nil
 }
 
+// nothingShown is what a run has come to in which the servers, or the machine, had no time.
+const nothingShown = "no operation was answered: the run has shown nothing"
+
 // judge runs the checkers.
 func (v *Verdict) judge(w workload.Workload, ops []history.Op) {
 	v.Counts = map[string]int{}
@@ -113,18 +109,21 @@ func (v *Verdict) judge(w workload.Workload, ops []history.Op) {
 		last = end
 	}
 	if v.Counts[string(history.OK)] == 0 {
-		v.trouble("no operation was answered: the run has shown nothing")
+		v.trouble(nothingShown)
 	}
 	for _, c := range slices.Concat(workload.Common, w.Checkers) {
 		v.Results = append(v.Results, c(ops))
 	}
 }
 
+// writes are the operations that change something.
+var writes = []string{"set", "create", "delete", "multi", "take", "fenced-set", "create-ttl", "create-container", "acl-create", "acl-set"}
+
 // answered are the times at which writes were answered, in order.
 func answered(ops []history.Op) []int64 {
 	var ends []int64
 	for i := range ops {
-		if o := &ops[i]; o.Kind == history.OK && (o.F == "set" || o.F == "create" || o.F == "delete" || o.F == "multi") {
+		if o := &ops[i]; o.Kind == history.OK && slices.Contains(writes, o.F) {
 			ends = append(ends, o.End)
 		}
 	}
@@ -153,33 +152,6 @@ func (v *Verdict) measure(r *run) {
 	if v.PeakMiB > peakAllowedMiB && !v.Options.Race {
 		v.trouble("a server has used %d MiB of memory", v.PeakMiB)
 	}
-}
-
-// alarms are what no server may print.
-var alarms = []string{"panic:", "fatal error:", "DATA RACE", "level=ERROR"}
-
-func (v *Verdict) readLogs(r *run) {
-	for i := 1; i <= r.o.Nodes; i++ {
-		b, err := os.ReadFile(r.c.LogFile(i))
-		if err != nil {
-			v.trouble("the log of server %d: %v", i, err)
-			continue
-		}
-		for line := range strings.Lines(string(b)) {
-			for _, alarm := range alarms {
-				if strings.Contains(line, alarm) && !explained(line, r.nemeses) {
-					v.trouble("server %d printed: %s", i, strings.TrimSpace(line))
-				}
-			}
-		}
-	}
-}
-
-// explained says whether the faults of the run account for an error line.
-func explained(line string, nemeses []nemesis.Nemesis) bool {
-	full := slices.ContainsFunc(nemeses, func(n nemesis.Nemesis) bool { return n.Name == "full" })
-	return full && strings.Contains(line, "level=ERROR") &&
-		(strings.Contains(line, "no space left on device") || strings.Contains(line, "the disk is nearly full"))
 }
 
 // keep writes the verdict, and throws away what is of no use after a good run.
@@ -214,9 +186,9 @@ func (v *Verdict) keep() error {
 // Print shows the verdict; the last line of a bad one is the command that plays it again.
 func (v *Verdict) Print(w io.Writer) {
 	c := v.Counts
-	fmt.Fprintf(w, "%s, %d servers on %s, %v, seed %d: %d ok, %d failed, %d unknown; faults %v; %d digests; longest gap between writes %v; back after %v; at most %d MiB\n",
+	fmt.Fprintf(w, "%s, %d servers on %s, %v, seed %d: %d ok, %d failed, %d unknown; faults %v; %v; %d digests; longest gap between writes %v; back after %v; at most %d MiB\n",
 		v.Options.Workload, v.Options.Nodes, v.Options.Driver, v.Options.Time, v.Options.Seed,
-		c["ok"], c["fail"], c["unknown"], v.Faults, v.Digests, v.LongGap.Round(time.Millisecond), v.Recovery.Round(time.Millisecond), v.PeakMiB)
+		c["ok"], c["fail"], c["unknown"], v.Faults, v.Events, v.Digests, v.LongGap.Round(time.Millisecond), v.Recovery.Round(time.Millisecond), v.PeakMiB)
 	for i := range v.Results {
 		r := &v.Results[i]
 		verdict := "ok"

@@ -70,6 +70,11 @@ func (h *hasher) result(r *state.Result) {
 	h.string(string(r.Data))
 	h.int(r.Session)
 	h.int(int64(r.TimeoutMs))
+	if r.Deferred {
+		h.int(1)
+	}
+	h.int(r.Asker.Session)
+	h.int(int64(r.Asker.Epoch)<<32 | int64(uint32(r.Asker.Req)))
 	h.int(r.Closed)
 	h.int(int64(len(r.Events)))
 	for i := range r.Events {
@@ -115,6 +120,12 @@ func differences(got, want *state.Result) (field, all string) {
 	}
 	if want.Session != 0 && (got.Session != want.Session || got.Epoch != want.Epoch || got.TimeoutMs != want.TimeoutMs) {
 		report("session", []any{got.Session, got.Epoch, got.TimeoutMs}, []any{want.Session, want.Epoch, want.TimeoutMs})
+	}
+	if got.Deferred != want.Deferred {
+		report("deferred", got.Deferred, want.Deferred)
+	}
+	if got.Asker != want.Asker {
+		report("asker", got.Asker, want.Asker)
 	}
 	if !slices.EqualFunc(got.Multi, want.Multi, equalSub) {
 		report("multi", got.Multi, want.Multi)

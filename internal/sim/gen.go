@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/zkd-project/zkd/internal/sim/model"
 	"github.com/zkd-project/zkd/internal/sim/rng"
 	"github.com/zkd-project/zkd/server/acl"
 	"github.com/zkd-project/zkd/server/state"
@@ -140,7 +143,7 @@ func (g *Generator) step() Step {
 	case 4:
 		s.ReqOff = 1 + r.Intn(3)
 	}
-	switch r.Weighted([]int{85, 12, 4, 1, 1, 4, 1, 1}) {
+	switch r.Weighted([]int{85, 12, 4, 1, 1, 4, 1, 1, 3}) {
 	case 0:
 		s.Kind, s.Op = state.KindWrite, g.op()
 		s.IDs = rng.Pick(r, identities)
@@ -159,6 +162,8 @@ func (g *Generator) step() Step {
 		}
 	case 6:
 		s.Kind = state.KindSync
+	case 8:
+		s.Kind, s.Members = state.KindMembers, g.membersStep()
 	case 7:
 		s.Kind, s.Level = state.KindLevel, uint32(r.Intn(int(state.CurrentLevel)+1))
 	}
@@ -201,7 +206,7 @@ func (g *Generator) quota() []Step {
 func (g *Generator) op() Op {
 	r := g.rng
 	var o Op
-	switch r.Weighted([]int{60, 16, 1, 1}) {
+	switch r.Weighted([]int{60, 16, 3, 1}) {
 	case 0:
 		o = g.single(false)
 	case 1:
@@ -218,17 +223,83 @@ func (g *Generator) op() Op {
 			o.Multi = append(o.Multi, sub)
 		}
 	case 2:
-		o = Op{Code: wire.OpReconfig}
+		o = Op{Code: wire.OpReconfig, Members: g.reconfig()}
 	case 3:
 		o = Op{Code: rng.Pick(r, []wire.OpCode{wire.OpCheck, wire.OpDeleteContainer, 77, wire.OpGetData}), Path: "/a"}
 	}
 	if r.OneIn(25) {
 		o.Mangle = Mangle{Kind: MangleKind(1 + r.Intn(int(NoEnd))), At: r.Intn(1 << 16)}
-		if o.Mangle.Kind == Flipped && hasName(o.ACL) {
+		if o.Mangle.Kind == Flipped && (o.Code == wire.OpReconfig || hasName(o.ACL)) {
 			o.Mangle.Kind = Trailing
 		}
 	}
 	return o
+}
+
+// serverLine is the line of a server, as a configuration writes it.
+func serverLine(r *rng.Rand, n int) string {
+	role := "participant"
+	if r.OneIn(4) {
+		role = "observer"
+	}
+	return fmt.Sprintf("server.%d=host%d:2888:3888:%s;host%d:%d", n, n, role, n, 2181+r.Intn(2))
+}
+
+// configuration is a list of some servers. Now and then one is garbage.
+func (g *Generator) configuration(most int, separator string) string {
+	r := g.rng
+	var list []string
+	for n := 1; n <= 5; n++ {
+		if r.Intn(5) < most {
+			list = append(list, serverLine(r, n))
+		}
+	}
+	if r.OneIn(12) {
+		list = append(list, model.Garbage)
+	}
+	return strings.Join(list, separator)
+}
+
+func (g *Generator) reconfig() Reconfig {
+	r := g.rng
+	c := Reconfig{Version: -1, Whole: r.OneIn(4)}
+	if r.OneIn(10) {
+		c.Version = int64(r.Intn(1000))
+	}
+	if c.Whole {
+		c.Joining = g.configuration(3, "\n")
+		return c
+	}
+	if !r.OneIn(3) {
+		c.Joining = g.configuration(1, ",")
+	}
+	if !r.OneIn(3) {
+		c.Leaving = rng.Pick(r, []string{"1", "2", "3,4", "5", "9", "x"})
+	}
+	return c
+}
+
+// membersStep is what a leader says of the members: for the most part something that fits.
+func (g *Generator) membersStep() MembersStep {
+	r := g.rng
+	s := MembersStep{Step: rng.Pick(r, []state.MembersStep{
+		state.MembersInitial, state.MembersReached, state.MembersReached, state.MembersDone, state.MembersDone, state.MembersAborted,
+	})}
+	if s.Step == state.MembersInitial || s.Step == state.MembersReached {
+		s.Lines = g.configuration(4, "\n")
+	}
+	if s.Step == state.MembersAborted && !r.OneIn(5) {
+		s.Code = wire.NewConfigNoQuorum
+	}
+	switch r.Intn(12) {
+	case 0:
+		s.TargetOff = 1
+	case 1:
+		s.StepOff = 1
+	case 2:
+		s.StepOff = -1
+	}
+	return s
 }
 
 // hasName says whether a list has an X.500 name, whose grammar the model knows too little

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 
@@ -62,6 +63,17 @@ type Step struct {
 	IDs       []wire.ID
 	Op        Op
 	Level     uint32
+	Members   MembersStep
+}
+
+// MembersStep is what the leader says of the members; Target and the number are relative, as in a
+// Step.
+type MembersStep struct {
+	Step      state.MembersStep
+	Lines     string
+	StepOff   int // 0 is the next one
+	TargetOff int // 0 is the change under way
+	Code      wire.Code
 }
 
 // Op is one write. It becomes the body of the request when the step is carried out.
@@ -75,7 +87,15 @@ type Op struct {
 	TTLMs   int64
 	Version int32
 	Multi   []Op
+	Members Reconfig
 	Mangle  Mangle
+}
+
+// A Reconfig is a change of the members: who joins and who leaves, or, if Whole, all in Joining.
+type Reconfig struct {
+	Joining, Leaving string
+	Whole            bool
+	Version          int64
 }
 
 // Mangle damages an encoded request.
@@ -159,7 +179,7 @@ func (a Action) String() string {
 var kindNames = map[state.Kind]string{
 	state.KindWrite: "write", state.KindCreateSession: "create session", state.KindAttach: "attach",
 	state.KindCloseSession: "close session", state.KindExpire: "expire", state.KindReap: "reap",
-	state.KindSync: "sync", state.KindLevel: "level",
+	state.KindSync: "sync", state.KindLevel: "level", state.KindMembers: "members",
 }
 
 func (s Step) String() string {
@@ -176,6 +196,9 @@ func (s Step) String() string {
 	}
 	if s.SameConn {
 		b.WriteString(", same connection")
+	}
+	if s.Kind == state.KindMembers {
+		fmt.Fprintf(&b, " %+v", s.Members)
 	}
 	if s.Kind == state.KindWrite || s.Kind == state.KindReap {
 		fmt.Fprintf(&b, ", ids %v: %v", s.IDs, s.Op)
@@ -196,6 +219,9 @@ func (o Op) String() string {
 		fmt.Fprintf(&b, " acl %v", o.ACL)
 	}
 	fmt.Fprintf(&b, " flags %d ttl %d version %d", o.Flags, o.TTLMs, o.Version)
+	if o.Code == wire.OpReconfig {
+		fmt.Fprintf(&b, " %+v", o.Members)
+	}
 	if o.Mangle.Kind != Intact {
 		fmt.Fprintf(&b, " mangle %v", o.Mangle)
 	}
@@ -233,8 +259,7 @@ func (o *Op) record(b []byte, path func(*Op) string) []byte {
 		r := wire.CheckRequest{Path: path(o), Version: o.Version}
 		return r.Append(b)
 	case wire.OpReconfig:
-		r := wire.ReconfigRequest{Joining: o.Path, CurConfigID: -1}
-		return r.Append(b)
+		return o.Members.append(b)
 	case wire.OpMulti:
 		for i := range o.Multi {
 			h := wire.MultiHeader{Op: o.Multi[i].Code, Err: -1}
@@ -248,6 +273,22 @@ func (o *Op) record(b []byte, path func(*Op) string) []byte {
 		r := wire.PathWatchRequest{Path: path(o)}
 		return r.Append(b)
 	}
+}
+
+// append encodes the request. What is not given is null: an empty list would mean something.
+func (r *Reconfig) append(b []byte) []byte {
+	list := func(text string, given bool) {
+		if !given {
+			b = append(b, 0xff, 0xff, 0xff, 0xff)
+			return
+		}
+		b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
+		b = append(b, text...)
+	}
+	list(r.Joining, !r.Whole && r.Joining != "")
+	list(r.Leaving, !r.Whole && r.Leaving != "")
+	list(r.Joining, r.Whole)
+	return binary.BigEndian.AppendUint64(b, uint64(r.Version))
 }
 
 func (m Mangle) apply(b []byte, start int) []byte {

@@ -209,6 +209,16 @@ var bugs = []bug{
 			panic("planted")
 		}
 	}},
+	{name: "who has asked for other members gets no answer", result: func(c *state.Command, r *state.Result) {
+		if c.Kind == state.KindMembers {
+			r.Asker = state.Asker{}
+		}
+	}},
+	{name: "snapshots do not know of changes of the members", onlyOne: true, snapshot: func(c *state.Command) {
+		if c.Kind == state.KindMembers {
+			*c = state.Command{Kind: state.KindSync}
+		}
+	}},
 	{name: "snapshots have no changed lists", onlyOne: true, snapshot: func(c *state.Command) {
 		if c.Op == wire.OpSetACL {
 			c.IDs = nil // fails more often

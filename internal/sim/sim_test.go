@@ -117,8 +117,11 @@ var wantedCodes = func() map[wire.OpCode][]wire.Code {
 		wire.OpSetACL:          {wire.OK, wire.BadArguments, wire.MarshallingError, wire.InvalidACL, wire.NoNode, wire.NoAuth, wire.BadVersion},
 		wire.OpCheck:           {wire.OK, wire.Unimplemented},
 		wire.OpMulti:           {wire.OK, wire.MarshallingError},
-		wire.OpReconfig:        {wire.ReconfigDisabled, wire.Unimplemented},
-		wire.OpError:           {wire.OK, wire.RuntimeInconsistency, wire.BadVersion, wire.NoNode, wire.NodeExists, wire.NotEmpty, wire.QuotaExceeded},
+		wire.OpReconfig: {
+			wire.OK, wire.ReconfigDisabled, wire.Unimplemented, wire.ReconfigInProgress, wire.BadVersion, wire.BadArguments,
+			wire.NoAuth, wire.MarshallingError,
+		},
+		wire.OpError: {wire.OK, wire.RuntimeInconsistency, wire.BadVersion, wire.NoNode, wire.NodeExists, wire.NotEmpty, wire.QuotaExceeded},
 	}
 }()
 

@@ -15,6 +15,8 @@ type world struct {
 	slots  []slot
 	recent []string // paths of the last creates, newest last
 	bodies []byte   // of the commands of the batch
+	target int64    // zxid of the last reconfig that was taken up
+	steps  uint64   // of it, so far
 }
 
 type slot struct {
@@ -78,6 +80,9 @@ func (w *world) saw(r *state.Result) {
 	if r.Outcome != state.Applied {
 		return
 	}
+	if r.Deferred {
+		w.target, w.steps = r.Zxid, 0
+	}
 	w.created(r.Path)
 	for i := range r.Multi {
 		w.created(r.Multi[i].Path)
@@ -106,6 +111,21 @@ func (w *world) command(s *Step) state.Command {
 		c.Req = w.header.Index
 	case state.KindLevel:
 		c = state.Command{Kind: s.Kind, Level: s.Level}
+	case state.KindMembers:
+		c = w.members(&s.Members)
+	}
+	return c
+}
+
+func (w *world) members(s *MembersStep) state.Command {
+	c := state.Command{
+		Kind: state.KindMembers, Members: s.Step, Target: w.target + int64(s.TargetOff), Code: s.Code, Body: []byte(s.Lines),
+	}
+	if s.Step == state.MembersReached {
+		c.Req = w.steps + 1 + uint64(s.StepOff)
+		if s.StepOff == 0 && s.TargetOff == 0 {
+			w.steps++
+		}
 	}
 	return c
 }

@@ -22,8 +22,15 @@ func Append(ops []history.Op) Result {
 		}
 		r.Checked++
 		node := g.node(o)
+		zxids := map[*history.Op]int64{}
 		for _, p := range o.Parts {
 			at := cell{p.Key, p.Version}
+			if w := writers[at]; w != nil {
+				if z, ok := zxids[w.op]; ok && z != p.Mzxid {
+					r.add([]history.Op{*w.op, *o}, "what one multi has written shows the zxids 0x%x and 0x%x", z, p.Mzxid)
+				}
+				zxids[w.op] = p.Mzxid
+			}
 			if w := writers[at]; w != nil {
 				g.edge(g.node(w.op), node)
 				if w.value != p.Value {

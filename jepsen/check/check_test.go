@@ -105,7 +105,15 @@ func TestRegisterRejectsWhatIsNotLinearizable(t *testing.T) {
 }
 
 func TestZxidsRejectsWhatContradictsTheirOrder(t *testing.T) {
-	judge(t, Zxids, good, []change{
+	list := op(opChildren, 30, 31, "", "", 9)
+	list.Stat = &history.Stat{Czxid: 1, Pzxid: 5}
+	judge(t, Zxids, func() []history.Op {
+		l := list
+		l.Stat = &history.Stat{Czxid: 1, Pzxid: 5}
+		return append(good(), l)
+	}, []change{
+		edit("a list does not know of the newest change", 9, func(o *history.Op) { o.Stat.Pzxid = 4 }),
+		edit("a list knows of a later change", 9, func(o *history.Op) { o.Stat.Pzxid = 10 }),
 		edit("two writes with one zxid", 2, func(o *history.Op) { o.Zxid = 2 }),
 		edit("no zxid", 2, func(o *history.Op) { o.Zxid = 0 }),
 		edit("a later write with a smaller zxid", 7, func(o *history.Op) { o.Zxid = 1 }),
@@ -219,6 +227,7 @@ func TestAppendRejectsCyclesAndPartialMultis(t *testing.T) {
 		edit("a read of old and new", 1, func(o *history.Op) { o.Parts[1] = history.Part{Key: "/y", Value: "", Version: 0} }),
 		edit("another value than was written", 1, func(o *history.Op) { o.Parts[0].Value = " 9" }),
 		edit("a version from nowhere", 5, func(o *history.Op) { o.Parts[0].Version = 9 }),
+		edit("two zxids of one multi", 1, func(o *history.Op) { o.Parts[0].Mzxid = 7 }),
 		edit("two multis made one version", 2, func(o *history.Op) { o.Parts[0].Version = 0 }),
 		{"multis against real time", func(ops []history.Op) []history.Op {
 			ops[0].Begin, ops[0].End = 30*ms, 31*ms
@@ -285,6 +294,7 @@ func TestWatchRejectsLostLateAndDoubled(t *testing.T) {
 		drop("an event is lost over a move", 4),
 		edit("an event after the reply", 2, func(o *history.Op) { o.Frame = 5 }),
 		add("an event comes twice", event(5, 1), event(5, 1)),
+		edit("an event without a change", 3, func(o *history.Op) { o.Stat.Mzxid = 5 }),
 		edit("an event for who does not watch", 0, func(o *history.Op) { o.Arg = 0 }),
 	})
 }

@@ -74,7 +74,7 @@ func Ephemeral(ops []history.Op) Result {
 	late := int64(0)
 	for i := range ops {
 		o := &ops[i]
-		if o.F != opCreate || o.Kind != history.OK || o.Code != codeOK || o.Arg&1 == 0 {
+		if o.F != opCreate || o.Kind != history.OK || o.Code != codeOK || o.Arg&ephemeral == 0 {
 			continue
 		}
 		r.Checked++

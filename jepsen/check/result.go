@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/zkd-project/zkd/jepsen/history"
 )
@@ -53,6 +54,7 @@ type Checker func(ops []history.Op) Result
 const (
 	codeOK         = 0
 	codeNoNode     = -101
+	codeNoAuth     = -102
 	codeBadVersion = -103
 	codeExists     = -110
 	codeNotEmpty   = -111
@@ -68,9 +70,26 @@ const (
 	opMulti    = "multi"
 	opRead     = "multi-read"
 	opChildren = "children"
+	opTake     = "take" // a multi that takes an item out of a queue
 )
+
+// parent is the path of the node above.
+func parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
 // isWrite says whether an operation takes a zxid.
 func isWrite(f string) bool {
-	return f == opSet || f == opCreate || f == opDelete || f == opMulti
+	switch f {
+	case opSet, opCreate, opDelete, opMulti, opTake, "create-ttl", "create-container", "acl-create", "acl-set":
+		return true
+	}
+	return false
 }
+
+// deletes says whether it takes its key away.
+func deletes(f string) bool { return f == opDelete || f == opTake }
+
+// Flags of a creation.
+const (
+	ephemeral  = 1
+	sequential = 2
+)

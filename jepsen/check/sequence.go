@@ -23,7 +23,7 @@ func Sequence(ops []history.Op) Result {
 	byParent := map[string][]made{}
 	for i := range ops {
 		o := &ops[i]
-		if o.F != opCreate || o.Kind != history.OK || o.Code != codeOK || o.Arg&2 == 0 {
+		if o.F != opCreate || o.Kind != history.OK || o.Code != codeOK || o.Arg&sequential == 0 {
 			continue
 		}
 		r.Checked++
@@ -33,18 +33,17 @@ func Sequence(ops []history.Op) Result {
 			r.add([]history.Op{*o}, "the name %q is not %q and %d digits", o.Note, o.Key, sequenceDigits)
 			continue
 		}
-		parent := o.Key[:strings.LastIndexByte(o.Key, '/')]
-		byParent[parent] = append(byParent[parent], made{n, o})
+		byParent[parent(o.Key)] = append(byParent[parent(o.Key)], made{n, o})
 	}
-	for parent, list := range byParent {
+	for folder, list := range byParent {
 		slices.SortFunc(list, func(a, b made) int { return int(a.op.Zxid - b.op.Zxid) })
 		for i := 1; i < len(list); i++ {
 			a, b := list[i-1], list[i]
 			switch {
 			case a.number == b.number:
-				r.add([]history.Op{*a.op, *b.op}, "the number %d was given twice under %s", a.number, parent)
+				r.add([]history.Op{*a.op, *b.op}, "the number %d was given twice under %s", a.number, folder)
 			case a.number > b.number:
-				r.add([]history.Op{*a.op, *b.op}, "under %s, a later creation got the smaller number", parent)
+				r.add([]history.Op{*a.op, *b.op}, "under %s, a later creation got the smaller number", folder)
 			}
 		}
 	}

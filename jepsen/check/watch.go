@@ -39,18 +39,26 @@ func Watch(ops []history.Op) Result {
 	for _, list := range byProc {
 		slices.SortStableFunc(list, inFrameOrder)
 		watches := map[string]*history.Op{} // the read that set it
+		fired := map[string]*history.Op{}   // that of the watch whose event has come
 		for _, o := range list {
 			switch {
 			case o.Kind == history.Info:
 				clear(watches)
+				clear(fired)
 			case o.Kind == history.Event:
 				r.Checked++
 				if o.Arg != eventChildren && watches[o.Key] == nil {
 					r.add([]history.Op{*o}, "an event for a node that the client does not watch")
 				}
+				fired[o.Key] = watches[o.Key]
 				delete(watches, o.Key)
 			default:
 				r.Checked++
+				// A node that was there cannot be as it was; one that was not may be gone again.
+				if w := fired[o.Key]; w != nil && w.Code == codeOK && sameNode(w, o) {
+					r.add([]history.Op{*w, *o}, "an event came, and the node has not changed")
+				}
+				delete(fired, o.Key)
 				r.watched(watches, o)
 			}
 		}

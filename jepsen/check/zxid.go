@@ -24,7 +24,7 @@ func Zxids(ops []history.Op) Result {
 		}
 		noteIssued(issued, o)
 		if o.Kind == history.Unknown {
-			if o.F == opDelete {
+			if deletes(o.F) {
 				maybeDeleted[o.Key] = true
 			}
 			continue
@@ -33,7 +33,7 @@ func Zxids(ops []history.Op) Result {
 		ended = append(ended, *o)
 		if o.Code == codeOK {
 			for _, p := range effects(o) {
-				writes[p.Key] = append(writes[p.Key], write{o.Zxid, p.Value, o.F == opDelete, o})
+				writes[p.Key] = append(writes[p.Key], write{o.Zxid, p.Value, deletes(o.F), o})
 			}
 		}
 	}
@@ -48,7 +48,37 @@ func Zxids(ops []history.Op) Result {
 			r.readFits(o, writes[o.Key], issued, maybeDeleted[o.Key])
 		}
 	}
+	r.listsFit(ops)
 	return r
+}
+
+// listsFit compares the pzxid that lists show with the newest change of a child up to their zxid.
+func (r *Result) listsFit(ops []history.Op) {
+	changed := map[string][]*history.Op{} // by folder
+	for i := range ops {
+		o := &ops[i]
+		if o.Kind != history.OK || o.Code != codeOK || !isWrite(o.F) || o.F == opSet || o.F == opMulti || o.F == "acl-set" {
+			continue
+		}
+		changed[parent(o.Key)] = append(changed[parent(o.Key)], o)
+	}
+	for _, list := range changed {
+		slices.SortFunc(list, func(a, b *history.Op) int { return int(a.Zxid - b.Zxid) })
+	}
+	for i := range ops {
+		o := &ops[i]
+		if o.F != opChildren || o.Kind != history.OK || o.Code != codeOK || o.Stat == nil {
+			continue
+		}
+		list := changed[o.Key]
+		at := sort.Search(len(list), func(i int) bool { return list[i].Zxid > o.Zxid }) - 1
+		if at >= 0 && o.Stat.Pzxid < list[at].Zxid {
+			r.add([]history.Op{*list[at], short(o)}, "a list shows the pzxid 0x%x, and a child changed after it", o.Stat.Pzxid)
+		}
+		if o.Stat.Pzxid > o.Zxid {
+			r.add([]history.Op{short(o)}, "a list shows a change from after its own zxid")
+		}
+	}
 }
 
 type write struct {
@@ -71,7 +101,13 @@ func effects(o *history.Op) []history.Part {
 }
 
 func noteIssued(issued map[string]int64, o *history.Op) {
+	if deletes(o.F) {
+		return
+	}
 	for _, p := range effects(o) {
+		if o.F == opCreate && o.Arg&sequential != 0 { // without an answer, its name is not known
+			p.Key = o.Key
+		}
 		k := p.Key + "\x00" + p.Value
 		if t, ok := issued[k]; !ok || o.Begin < t {
 			issued[k] = o.Begin
@@ -130,8 +166,12 @@ func (r *Result) readFits(o *history.Op, writes []write, issued map[string]int64
 	if o.Stat.Mzxid > o.Zxid {
 		r.add([]history.Op{*o}, "a read shows a change from after its own zxid")
 	}
+	t, ok := issued[o.Key+"\x00"+o.Value]
+	if before := len(o.Key) - sequenceDigits; !ok && before > 0 {
+		t, ok = issued[o.Key[:before]+"\x00"+o.Value]
+	}
 	// A node that the setup made is empty.
-	if t, ok := issued[o.Key+"\x00"+o.Value]; o.Value != "" && !ok || t > o.End {
+	if o.Value != "" && !ok || t > o.End {
 		r.add([]history.Op{*o}, "a read shows a value that nobody had written")
 	}
 	switch {

@@ -58,8 +58,22 @@ type Options struct {
 	Settings []string // more lines of zoo.cfg
 	// Env has more variables for a server's process; nil: none.
 	Env func(server int) []string
+	// PipeLogs has servers log into a pipe, so that BlockLog can have nobody read it.
+	PipeLogs bool
 	// DataDir gives the folder of a server's data; nil: one in Dir.
 	DataDir func(server int) string
+}
+
+// AddEnv gives servers one more variable, as NAME=VALUE.
+func (o *Options) AddEnv(f func(server int) string) {
+	before := o.Env
+	o.Env = func(server int) []string {
+		var all []string
+		if before != nil {
+			all = before(server)
+		}
+		return append(all, f(server))
+	}
 }
 
 // TickMs is the tickTime of the servers: short, so that sessions time out soon enough for a
@@ -88,6 +102,7 @@ var errOrderly = errors.New("exit status 0")
 
 type process struct {
 	cmd    *exec.Cmd
+	sink   *sink         // nil: it logs into a file
 	done   chan struct{} // closed when it has ended
 	told   bool          // guarded by Cluster.mu: it was told to end
 	paused bool          // guarded by Cluster.mu
@@ -198,7 +213,14 @@ func (c *Cluster) Start(i int) error {
 	}
 	defer log.Close()
 	cmd := c.d.Command(i, c.o.Binary, "serve", "--config", filepath.Join(c.dir(i), "zoo.cfg"))
+	sink, err := c.sink(log)
+	if err != nil {
+		return err
+	}
 	cmd.Stderr = log
+	if sink != nil {
+		cmd.Stderr = sink.in
+	}
 	if c.o.Env != nil {
 		cmd.Env = append(os.Environ(), c.o.Env(i)...)
 	}
@@ -207,12 +229,12 @@ func (c *Cluster) Start(i int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.procs[i-1] != nil {
-		return nil
+		return sink.close()
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return errors.Join(err, sink.close())
 	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	p := &process{cmd: cmd, sink: sink, done: make(chan struct{})}
 	c.procs[i-1] = p
 	go c.reap(i, p)
 	return c.d.Up(i)
@@ -221,6 +243,7 @@ func (c *Cluster) Start(i int) error {
 // reap waits for a process to end and notes an end that nobody asked for.
 func (c *Cluster) reap(i int, p *process) {
 	err := cmp.Or(p.cmd.Wait(), errOrderly)
+	_ = p.sink.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.d.Down(i)

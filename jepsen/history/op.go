@@ -59,6 +59,7 @@ type Part struct {
 	Key     string `json:"k"`
 	Value   string `json:"x,omitempty"`
 	Version int32  `json:"v,omitempty"`
+	Mzxid   int64  `json:"m,omitempty"`
 }
 
 // String names the operation as a violation shows it.

@@ -13,7 +13,7 @@ func TestHistoryIsReadBackAsItWasRecorded(t *testing.T) {
 	var b bytes.Buffer
 	r := NewRecorder(&b)
 	r.Add(Op{Begin: 20, End: 30, Kind: OK, F: "set", Key: "/a", Value: "\x00x", Stat: &Stat{Version: 2, Mzxid: 7}})
-	r.Add(Op{Begin: 10, End: 40, Kind: Unknown, F: "multi", Parts: []Part{{"/a", "y", 1}}})
+	r.Add(Op{Begin: 10, End: 40, Kind: Unknown, F: "multi", Parts: []Part{{"/a", "y", 1, 2}}})
 	ops, err := r.Ops()
 	require.NoError(t, err)
 	require.Equal(t, []int64{10, 20}, []int64{ops[0].Begin, ops[1].Begin}, "by beginning")

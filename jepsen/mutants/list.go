@@ -2,6 +2,7 @@ package mutants
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,9 @@ type Mutant struct {
 	And      []Change // more, where one alone does no harm
 	Workload string
 	Nemeses  []string
+	// Harness says that the bug is in the product's client or recipes: not the server is built
+	// with it, but the harness, in which they run.
+	Harness bool
 }
 
 // Changes are all that make the mutant.
@@ -32,6 +36,11 @@ func Find(name string) (Mutant, error) {
 
 // All are the mutants.
 func All() []Mutant {
+	return slices.Concat(planted(), writeMutants(), sessionMutants(), watchMutants(), storeMutants(), accessMutants())
+}
+
+// planted are the first ones, of everything.
+func planted() []Mutant {
 	return []Mutant{
 		{
 			Name: "no-fsync", Doc: "writes are acknowledged before they are on the disk", Workload: "set", Nemeses: []string{"power"},

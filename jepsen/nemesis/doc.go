@@ -5,5 +5,6 @@
 // when the fault begins, so the same seed gives the same plan though not the same leader. Each
 // fault is recorded with its beginning, its end and whom it hit.
 //
-// Nemeses of one group (network, process, disk) take turns; groups run beside each other.
+// Nemeses of one group (network, process, disk, resources, clients and strangers, …) take turns;
+// groups run beside each other. One that is Alone is the only one of its run.
 package nemesis

@@ -37,6 +37,10 @@ type Nemesis struct {
 	longest time.Duration
 	// Needs says why the cluster cannot have this fault; "" if it can.
 	needs func(w *World) string
+	// machine says why this machine cannot; "" if it can.
+	machine func() string
+	// Alone says that no other fault may come beside it.
+	Alone bool
 	// Inject begins the fault and returns what it is, whom it hits and what ends it. It must
 	// not wait for longer than it takes to begin.
 	inject func(w *World, r *rand.Rand) (fault, error)
@@ -57,6 +61,8 @@ type World struct {
 	Members Members
 	// Longest bounds the duration of every fault; 0: as each kind has it.
 	Longest time.Duration
+	// Points tells a server what to do at its failpoints; nil if it has none.
+	Points func(server int, line string) error
 	// Clock shifts a server's wall clock; nil if it cannot be.
 	Clock func(server int, by time.Duration) error
 }
@@ -73,7 +79,7 @@ type Disks interface {
 
 // All are the nemeses by name.
 func All() []Nemesis {
-	all := slices.Concat(processes(), networks(), disks(), abuses(), members())
+	all := slices.Concat(processes(), networks(), disks(), abuses(), members(), injected(), damages(), leaderships(), clients(), resources())
 	slices.SortFunc(all, func(a, b Nemesis) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
@@ -97,10 +103,18 @@ func Find(names []string) ([]Nemesis, error) {
 
 // Unavailable says why a world cannot have the fault; "" if it can.
 func (n *Nemesis) Unavailable(w *World) string {
-	if n.needs == nil {
-		return ""
+	if why := n.Machine(); why != "" || n.needs == nil {
+		return why
 	}
 	return n.needs(w)
+}
+
+// Machine says why this machine cannot have the fault, as far as that depends on nothing else.
+func (n *Nemesis) Machine() string {
+	if n.machine == nil {
+		return ""
+	}
+	return n.machine()
 }
 
 // A Log collects faults. Its clock is that of the history.

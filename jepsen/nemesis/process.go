@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -15,6 +16,8 @@ func processes() []Nemesis {
 		{Name: "restart", Doc: "an orderly end and a new start", group: groupProcess, longest: time.Second, inject: restart},
 		{Name: "rolling", Doc: "restart all, one after the other", group: groupProcess, longest: 100 * time.Millisecond, inject: rolling},
 		{Name: "crash-loop", Doc: "kill -9 a server again and again, before it is ready", group: groupProcess, longest: 100 * time.Millisecond, inject: crashLoop},
+		{Name: "blackout", Doc: "all servers go down together, with their power where they have disks of their own, and come back, again and again", group: groupProcess, longest: 100 * time.Millisecond, inject: blackout},
+		{Name: "lag", Doc: "a follower is away for so long that it needs a snapshot when it comes back", group: groupProcess, longest: 8 * time.Second, inject: lag},
 	}
 }
 
@@ -89,4 +92,54 @@ func crashLoop(w *World, r *rand.Rand) (fault, error) {
 		time.Sleep(time.Duration(r.IntN(120)) * time.Millisecond)
 	}
 	return fault{fmt.Sprintf("%s, %d times", role, rounds), servers, func() error { return nil }}, nil
+}
+
+// blackout is over when all serve again, or half a minute has passed: then the end of the run
+// judges.
+func blackout(w *World, r *rand.Rand) (fault, error) {
+	_, servers := victims(w, r, "all")
+	what := "processes"
+	if w.Disks != nil && r.IntN(2) == 0 {
+		what = "power"
+	}
+	rounds := 1 + r.IntN(2)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for range rounds {
+		var err error
+		for _, i := range servers {
+			w.Cluster.Kill(i)
+		}
+		for _, i := range servers {
+			if what == "power" {
+				err = errors.Join(err, w.Disks.PowerCut(i))
+			}
+		}
+		if err = errors.Join(err, start(w, servers)); err != nil {
+			return fault{what, servers, nil}, err
+		}
+		if w.Cluster.AwaitAll(ctx) != nil {
+			break
+		}
+		time.Sleep(time.Duration(50+r.IntN(400)) * time.Millisecond)
+	}
+	return fault{fmt.Sprintf("%s of all, %d times", what, rounds), servers, func() error { return nil }}, nil
+}
+
+func lag(w *World, r *rand.Rand) (fault, error) {
+	_, all := victims(w, r, "all")
+	leader := w.Cluster.Leader()
+	all = slices.DeleteFunc(all, func(i int) bool { return i == leader })
+	one := all[:1]
+	w.Cluster.Kill(one[0])
+	return fault{"a follower", one, func() error {
+		if err := start(w, one); err != nil {
+			return err
+		}
+		// The next one is spared until this one serves again; the end of the run judges whether.
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		_ = w.Cluster.AwaitAll(ctx)
+		return nil
+	}}, nil
 }

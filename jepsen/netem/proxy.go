@@ -24,7 +24,7 @@ const (
 type Proxy struct {
 	t        *Table
 	src, dst int
-	addr     string // where src finds dst
+	addr     string // where src finds dst; immutable after NewProxy
 	target   string // where dst listens
 	carried  atomic.Int64
 
@@ -47,6 +47,7 @@ func NewProxy(t *Table, src, dst int, addr, target string) (*Proxy, error) {
 	if err := p.Up(); err != nil {
 		return nil, err
 	}
+	p.addr = p.l.Addr().String() // with the port that it has been given, for good
 	return p, nil
 }
 
@@ -67,7 +68,7 @@ func (p *Proxy) Up() error {
 	if err != nil {
 		return err
 	}
-	p.l, p.addr = l, l.Addr().String()
+	p.l = l
 	p.wg.Go(func() { p.accept(l) })
 	return nil
 }

@@ -19,6 +19,8 @@ type Entry struct {
 	Commit   string
 	Counts   map[string]int // operations by what became of them
 	Faults   map[string]int
+	Gaps     map[string][]time.Duration // longest times without an answered write, by kind of fault
+	Events   map[string]int             // of the servers' lives: starts, snapshots, installations
 	Digests  int
 	LongGap  time.Duration
 	Checkers []Checker
@@ -42,6 +44,8 @@ type Summary struct {
 	hours    float64 // of server processes
 	counts   map[string]int
 	faults   map[string]int
+	gaps     map[string][]time.Duration
+	events   map[string]int
 	checkers map[string]Checker
 	digests  int
 	longest  time.Duration
@@ -54,7 +58,7 @@ type Summary struct {
 func New(seed uint64, missing map[string]string) *Summary {
 	return &Summary{
 		seed: seed, missing: missing, runs: map[string]int{}, counts: map[string]int{}, faults: map[string]int{},
-		checkers: map[string]Checker{}, drivers: map[string]int{},
+		gaps: map[string][]time.Duration{}, events: map[string]int{}, checkers: map[string]Checker{}, drivers: map[string]int{},
 	}
 }
 
@@ -69,6 +73,12 @@ func (s *Summary) Add(e Entry) {
 	}
 	for k, n := range e.Faults {
 		s.faults[k] += n
+	}
+	for k, list := range e.Gaps {
+		s.gaps[k] = append(s.gaps[k], list...)
+	}
+	for k, n := range e.Events {
+		s.events[k] += n
 	}
 	s.digests += e.Digests
 	s.longest = max(s.longest, e.LongGap)
@@ -105,11 +115,20 @@ func (s *Summary) String() string {
 	fmt.Fprintf(&b, "# %d runs, %.2f process hours, commit %s, seed %d\n\n", runs, s.hours, s.commit, s.seed)
 	fmt.Fprintf(&b, "Operations: %s. Digests compared: %d. Longest time without an answered write: %v. Drivers: %s.\n\n",
 		list(s.counts), s.digests, s.longest.Round(time.Millisecond), list(s.drivers))
-	fmt.Fprintf(&b, "Runs: %s.\n\nFaults: %s.\n\n", list(s.runs), list(s.faults))
+	fmt.Fprintf(&b, "Runs: %s.\n\nServers: %s.\n\nFaults: %s.\n\n", list(s.runs), list(s.events), list(s.faults))
 	b.WriteString("| checker | checked | violations | undecided |\n|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(s.checkers)) {
 		c := s.checkers[name]
 		fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", name, c.Checked, c.Violations, c.Undecided)
+	}
+	if len(s.gaps) > 0 {
+		b.WriteString("\nTime without an answered write, by the fault that it falls into (others may have been at work, too):\n\n")
+		b.WriteString("| fault | injected | median | p99 | longest |\n|---|---|---|---|---|\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.gaps)) {
+		all := slices.Sorted(slices.Values(s.gaps[name]))
+		at := func(percent int) time.Duration { return all[(len(all)-1)*percent/100].Round(time.Millisecond) }
+		fmt.Fprintf(&b, "| %s | %d | %v | %v | %v |\n", name, len(all), at(50), at(99), at(100))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.missing)) {
 		fmt.Fprintf(&b, "\nNot run: %s: %s.\n", name, s.missing[name])

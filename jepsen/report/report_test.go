@@ -12,7 +12,8 @@ func TestReportAddsUpAndSaysWhatWasFound(t *testing.T) {
 	s := New(7, map[string]string{"loss": "no root"})
 	e := Entry{
 		Name: "set", Took: time.Hour, Nodes: 3, Driver: "loopback", Commit: "abc", Counts: map[string]int{"ok": 5},
-		Faults: map[string]int{"kill": 2}, Digests: 4, LongGap: time.Second, Checkers: []Checker{{Name: "set", Checked: 5}},
+		Faults: map[string]int{"kill": 2}, Gaps: map[string][]time.Duration{"kill": {time.Second, 3 * time.Second}}, Events: map[string]int{"installs": 3},
+		Digests: 4, LongGap: time.Second, Checkers: []Checker{{Name: "set", Checked: 5}},
 	}
 	s.Add(e)
 	require.False(t, s.Bad())
@@ -22,7 +23,8 @@ func TestReportAddsUpAndSaysWhatWasFound(t *testing.T) {
 	text := s.String()
 	for _, want := range []string{
 		"2 runs, 6.00 process hours, commit abc, seed 7", "ok 10", "kill 4", "Digests compared: 8", "an answered write: 2s",
-		"| set | 10 | 1 | 0 |", "Not run: loss: no root", "`go run ./jepsen run set`",
+		"| set | 10 | 1 | 0 |", "Not run: loss: no root",
+		"installs 6", "| kill | 4 | 1s | 3s | 3s |", "`go run ./jepsen run set`",
 	} {
 		require.Contains(t, text, want)
 	}

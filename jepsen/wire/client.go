@@ -25,6 +25,10 @@ type Options struct {
 	OnSession func(what string, c *Conn, s Session, alive time.Time)
 	// OnAttach is called before any other request on a connection that took a session up.
 	OnAttach func(c *Conn)
+	// OnOpen is called before any other request on every connection; may be nil.
+	OnOpen func(c *Conn)
+	// OnFrame sees every frame; may be nil.
+	OnFrame func(c *Conn, b []byte)
 	// NoPing leaves it to the caller to keep the session alive.
 	NoPing bool
 }
@@ -84,7 +88,7 @@ func (c *Client) try(ctx context.Context, node int) (*Conn, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	defer stop()
-	conn, err := Open(nc, node, c.session, 1500*time.Millisecond, c.o.OnEvent, c.o.OnBroken)
+	conn, err := Open(nc, node, c.session, 1500*time.Millisecond, Hooks{c.o.OnEvent, c.o.OnBroken, c.o.OnFrame})
 	if errors.Is(err, ErrRefused) {
 		if c.session.ID != 0 {
 			c.o.OnSession("expired", nil, c.session, c.alive)
@@ -101,6 +105,9 @@ func (c *Client) try(ctx context.Context, node int) (*Conn, error) {
 	}
 	c.session = conn.Session
 	c.o.OnSession(what, conn, c.session, conn.Alive())
+	if c.o.OnOpen != nil {
+		c.o.OnOpen(conn)
+	}
 	if what == "attached" && c.o.OnAttach != nil {
 		c.o.OnAttach(conn)
 	}

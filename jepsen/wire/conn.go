@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,9 +69,7 @@ type Conn struct {
 	Number  int64
 	Node    int
 	Session Session // as of the handshake
-	onEvent func(*Conn, Event)
-	// Broken is called for replies out of order and frames that nobody asked for.
-	onBroken func(*Conn, string)
+	on      Hooks
 
 	nc   net.Conn
 	gone chan struct{} // closed when the reader has ended
@@ -79,18 +78,25 @@ type Conn struct {
 	xid   int32   // guarded by mu
 	calls []*Call // guarded by mu: under way, in the order of sending
 	pings []*Call // guarded by mu: replies to pings may overtake others
+	auths []*Call // guarded by mu: those to identities have an xid of their own
 	err   error   // guarded by mu: why no more can be sent
 
 	lastZxid atomic.Int64
 	alive    atomic.Pointer[time.Time] // the sending of the newest request that was answered
 }
 
+// Hooks are called by the goroutine that reads a connection.
+type Hooks struct {
+	Event func(*Conn, Event) // required
+	// Broken is called for replies out of order and frames that nobody asked for; required.
+	Broken func(*Conn, string)
+	// Frame sees every frame before anything is made of it, and must not keep it; may be nil.
+	Frame func(c *Conn, b []byte)
+}
+
 // Open makes or takes up a session on nc, within the timeout. nc is closed if that fails.
-func Open(nc net.Conn, node int, s Session, timeout time.Duration, onEvent func(*Conn, Event), onBroken func(*Conn, string)) (*Conn, error) {
-	c := &Conn{
-		Number: connNumbers.Add(1), Node: node, nc: nc, gone: make(chan struct{}),
-		onEvent: onEvent, onBroken: onBroken,
-	}
+func Open(nc net.Conn, node int, s Session, timeout time.Duration, on Hooks) (*Conn, error) {
+	c := &Conn{Number: connNumbers.Add(1), Node: node, nc: nc, gone: make(chan struct{}), on: on}
 	in := bufio.NewReader(nc)
 	if err := c.handshake(in, s, timeout); err != nil {
 		nc.Close()
@@ -159,10 +165,14 @@ func (c *Conn) Send(op proto.OpCode, body []byte) *Call {
 		call.finish(fmt.Errorf("%w: %w", ErrNotSent, c.err))
 		return call
 	}
-	if op == proto.OpPing {
+	switch op {
+	case proto.OpPing:
 		call.Xid = proto.XidPing
 		c.pings = append(c.pings, call)
-	} else {
+	case proto.OpAuth:
+		call.Xid = proto.XidAuth
+		c.auths = append(c.auths, call)
+	default:
 		c.xid++
 		call.Xid = c.xid
 		c.calls = append(c.calls, call)
@@ -196,7 +206,7 @@ func (c *Conn) read(in *bufio.Reader) {
 			break
 		}
 		if err = c.take(b, frame); err != nil {
-			c.onBroken(c, err.Error())
+			c.on.Broken(c, err.Error())
 			break
 		}
 	}
@@ -206,13 +216,16 @@ func (c *Conn) read(in *bufio.Reader) {
 	if c.err == nil {
 		c.err = err
 	}
-	for _, call := range append(c.calls, c.pings...) {
+	for _, call := range slices.Concat(c.calls, c.pings, c.auths) {
 		call.finish(fmt.Errorf("%w: %w", ErrLost, err))
 	}
-	c.calls, c.pings = nil, nil
+	c.calls, c.pings, c.auths = nil, nil, nil
 }
 
 func (c *Conn) take(b []byte, frame int64) error {
+	if c.on.Frame != nil {
+		c.on.Frame(c, b)
+	}
 	var h proto.ReplyHeader
 	d := proto.NewDecoder(b)
 	h.Decode(&d)
@@ -225,7 +238,7 @@ func (c *Conn) take(b []byte, frame int64) error {
 		if d.Err() != nil {
 			return fmt.Errorf("an event that cannot be decoded: %w", d.Err())
 		}
-		c.onEvent(c, e)
+		c.on.Event(c, e)
 		return nil
 	}
 	call, err := c.due(h.Xid)
@@ -234,7 +247,7 @@ func (c *Conn) take(b []byte, frame int64) error {
 	}
 	if h.Zxid > 0 {
 		if last := c.lastZxid.Load(); h.Zxid < last {
-			c.onBroken(c, fmt.Sprintf("the zxid of replies fell from 0x%x to 0x%x", last, h.Zxid))
+			c.on.Broken(c, fmt.Sprintf("the zxid of replies fell from 0x%x to 0x%x", last, h.Zxid))
 		} else {
 			c.lastZxid.Store(h.Zxid)
 		}
@@ -252,8 +265,11 @@ func (c *Conn) due(xid int32) (*Call, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := &c.calls
-	if xid == proto.XidPing {
+	switch xid {
+	case proto.XidPing:
 		q = &c.pings
+	case proto.XidAuth:
+		q = &c.auths
 	}
 	if len(*q) == 0 {
 		return nil, fmt.Errorf("a reply to xid %d, which nobody has sent", xid)

@@ -39,7 +39,10 @@ func connect(t *testing.T) (*Conn, *stranger, chan Event, chan string) {
 	nc, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	events, broken := make(chan Event, 9), make(chan string, 9)
-	c, err := Open(nc, 1, Session{TimeoutMs: 1000}, 10*time.Second, func(_ *Conn, e Event) { events <- e }, func(_ *Conn, s string) { broken <- s })
+	c, err := Open(nc, 1, Session{TimeoutMs: 1000}, 10*time.Second, Hooks{
+		Event:  func(_ *Conn, e Event) { events <- e },
+		Broken: func(_ *Conn, s string) { broken <- s },
+	})
 	require.NoError(t, err)
 	t.Cleanup(c.Cut)
 	s := <-served

@@ -22,7 +22,7 @@ func appendWorkload() Workload {
 	return Workload{
 		Name:  "append",
 		Doc:   "multis that append to several nodes at the versions they have read, and multi-reads of all: atomic, in one order",
-		Setup: func(ctx context.Context, e *Env) error { return e.root(ctx, "/append") },
+		Setup: func(ctx context.Context, e *Env) error { return e.Root(ctx, "/append") },
 		Run: func(ctx context.Context, e *Env) {
 			var rounds atomic.Int64
 			e.every(ctx, 6, func(ctx context.Context, p *Proc) {
@@ -116,7 +116,7 @@ func (p *Proc) MultiRead(ctx context.Context, keys []string) history.Op {
 				o.Code = int32(m.Code)
 				continue
 			}
-			o.Parts = append(o.Parts, history.Part{Key: keys[i], Value: string(m.Data), Version: m.Stat.Version})
+			o.Parts = append(o.Parts, history.Part{Key: keys[i], Value: string(m.Data), Version: m.Stat.Version, Mzxid: m.Stat.Mzxid})
 		}
 	}
 	return p.record(o, &d, ok)

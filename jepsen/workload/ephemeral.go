@@ -14,11 +14,13 @@ import (
 // ephemeralWorkload has sessions of every fate and an observer on every server.
 func ephemeralWorkload() Workload {
 	return Workload{
-		Name:     "ephemeral",
-		Doc:      "sessions that live, stall, move, close and die: their nodes are there exactly as long",
-		Setup:    func(ctx context.Context, e *Env) error { return e.root(ctx, "/ephemeral") },
-		Run:      runEphemeral,
-		Final:    finalEphemeral,
+		Name:  "ephemeral",
+		Doc:   "sessions that live, stall, move, close and die: their nodes are there exactly as long",
+		Setup: func(ctx context.Context, e *Env) error { return e.Root(ctx, "/ephemeral") },
+		Run:   runEphemeral,
+		Final: func(ctx context.Context, e *Env) error {
+			return e.awaitEmpty(ctx, "/ephemeral", "all sessions are over")
+		},
 		Checkers: []check.Checker{check.Ephemeral},
 	}
 }
@@ -26,7 +28,7 @@ func ephemeralWorkload() Workload {
 func runEphemeral(ctx context.Context, e *Env) {
 	var wg sync.WaitGroup
 	for node := 1; node <= e.Servers; node++ {
-		wg.Go(func() { e.observe(ctx, node) })
+		wg.Go(func() { e.observe(ctx, node, "/ephemeral") })
 	}
 	for range 9 {
 		wg.Go(func() {
@@ -38,15 +40,15 @@ func runEphemeral(ctx context.Context, e *Env) {
 	wg.Wait()
 }
 
-// observe looks at the nodes on one server, all the time.
-func (e *Env) observe(ctx context.Context, node int) {
+// observe lists a folder on one server, all the time.
+func (e *Env) observe(ctx context.Context, node int, folder string) {
 	p := e.NewProc(0)
 	defer p.Close()
 	for ctx.Err() == nil {
 		if _, err := p.Move(ctx, node); err != nil {
 			return
 		}
-		p.Children(ctx, "/ephemeral", false)
+		p.Children(ctx, folder, false)
 		pause(ctx, time.Duration(10+p.Rand.IntN(40))*time.Millisecond)
 	}
 }
@@ -86,19 +88,19 @@ func (e *Env) liveOnce(ctx context.Context) {
 	p.Ping(ctx)
 }
 
-// finalEphemeral waits until the nodes of all sessions are gone, for no client is left.
-func finalEphemeral(ctx context.Context, e *Env) error {
+// awaitEmpty waits until a folder is empty on all servers.
+func (e *Env) awaitEmpty(ctx context.Context, folder, why string) error {
 	for node := 1; node <= e.Servers; node++ {
 		err := e.settle(ctx, func(ctx context.Context, p *Proc) error {
 			if _, err := p.Move(ctx, node); err != nil {
 				return err
 			}
-			o := p.Children(ctx, "/ephemeral", false)
+			o := p.Children(ctx, folder, false)
 			if o.Kind != history.OK || o.Code != 0 {
-				return fmt.Errorf("no list of /ephemeral")
+				return fmt.Errorf("no list of %s", folder)
 			}
 			if len(o.Parts) > 0 {
-				return fmt.Errorf("on server %d there is still %s, and all sessions are over", node, o.Parts[0].Key)
+				return fmt.Errorf("on server %d there is still %s: %s", node, o.Parts[0].Key, why)
 			}
 			return nil
 		})

@@ -23,7 +23,7 @@ func lockWorkload() Workload {
 	return Workload{
 		Name:     "lock",
 		Doc:      "a lock of ephemeral sequential nodes, with clients that stall while they hold it: never two holders",
-		Setup:    func(ctx context.Context, e *Env) error { return e.root(ctx, "/lock") },
+		Setup:    func(ctx context.Context, e *Env) error { return e.Root(ctx, "/lock") },
 		Run:      runLock,
 		Final:    func(context.Context, *Env) error { return nil },
 		Checkers: []check.Checker{check.Lock, check.Sequence},

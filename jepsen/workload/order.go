@@ -22,7 +22,7 @@ func orderWorkload() Workload {
 	return Workload{
 		Name:  "session-order",
 		Doc:   "pipelined requests of clients that move between servers: in order, exactly once, never back in time",
-		Setup: func(ctx context.Context, e *Env) error { return e.root(ctx, "/order") },
+		Setup: func(ctx context.Context, e *Env) error { return e.Root(ctx, "/order") },
 		Run: func(ctx context.Context, e *Env) {
 			e.every(ctx, orderClients, func(ctx context.Context, p *Proc) { p.keepOrder(ctx) })
 		},

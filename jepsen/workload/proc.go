@@ -234,12 +234,41 @@ func (p *Proc) Children(ctx context.Context, key string, watch bool) history.Op 
 	line := history.Op{F: "children", Key: key, Arg: flag(watch), Note: p.note}
 	o, d, ok := p.do(ctx, line, proto.OpGetChildren2, r.Append(nil))
 	if o.Kind == history.OK && o.Code == 0 {
-		for _, name := range d.Strings() {
-			o.Parts = append(o.Parts, history.Part{Key: name})
-		}
-		o.Stat = stat(&d)
+		p.readNames(&o, &d)
 	}
 	return p.record(o, &d, ok)
+}
+
+// SyncChildren lists the names of the children after a sync that travels with the request.
+func (p *Proc) SyncChildren(ctx context.Context, key string) history.Op {
+	o := history.Op{F: "children", Key: key, Note: "synced"}
+	c, err := p.c.Conn(ctx, 0)
+	if err != nil {
+		o.Kind = history.Fail
+		return o
+	}
+	sync := c.Send(proto.OpSync, (&proto.PathRequest{Path: key}).Append(nil))
+	call := c.Send(proto.OpGetChildren2, (&proto.PathWatchRequest{Path: key}).Append(nil))
+	wire.Wait(c, call, opTimeout)
+	<-sync.Done
+	o = p.result(c, call, o)
+	o.Begin = p.e.Rec.At(sync.Sent)
+	if sync.Err != nil || sync.Reply.Err != 0 {
+		o.Kind = history.Unknown
+	}
+	d := proto.NewDecoder(call.Reply.Body)
+	if o.Kind == history.OK && o.Code == 0 {
+		p.readNames(&o, &d)
+	}
+	return p.record(o, &d, true)
+}
+
+// readNames reads the reply to getChildren2.
+func (p *Proc) readNames(o *history.Op, d *proto.Decoder) {
+	for _, name := range d.Strings() {
+		o.Parts = append(o.Parts, history.Part{Key: name})
+	}
+	o.Stat = stat(d)
 }
 
 // Sync waits until the server has all that was acknowledged before.

@@ -23,15 +23,15 @@ func registerWorkload() Workload {
 	return Workload{
 		Name:     "register",
 		Doc:      "set, compare-and-set, delete and create, and reads after a sync, linearizable on every node",
-		Setup:    func(ctx context.Context, e *Env) error { return e.root(ctx, "/register") },
+		Setup:    func(ctx context.Context, e *Env) error { return e.Root(ctx, "/register") },
 		Run:      runRegister,
 		Final:    func(context.Context, *Env) error { return nil },
 		Checkers: []check.Checker{check.Register},
 	}
 }
 
-// root makes a node for the workload.
-func (e *Env) root(ctx context.Context, path string) error {
+// Root makes a node for a workload.
+func (e *Env) Root(ctx context.Context, path string) error {
 	return e.settle(ctx, func(ctx context.Context, p *Proc) error { return p.Make(ctx, path) })
 }
 

@@ -20,7 +20,7 @@ func watchWorkload() Workload {
 	return Workload{
 		Name:     "watch",
 		Doc:      "one-shot watches over moves between servers, and recursive persistent ones: each event once, before the reply that shows it",
-		Setup:    func(ctx context.Context, e *Env) error { return e.root(ctx, "/watch") },
+		Setup:    func(ctx context.Context, e *Env) error { return e.Root(ctx, "/watch") },
 		Run:      runWatch,
 		Final:    func(context.Context, *Env) error { return nil },
 		Checkers: []check.Checker{check.Watch, check.Persistent},
@@ -142,14 +142,17 @@ func (w *watcher) run(ctx context.Context) {
 
 // set watches a node. Its event may have come before the reply is looked at here.
 func (w *watcher) set(ctx context.Context, key string) {
-	o := w.Exists(ctx, key, true)
-	if o.Kind != history.OK {
-		return
+	if o := w.Exists(ctx, key, true); o.Kind == history.OK {
+		w.keep(o)
 	}
+}
+
+// keep notes the watch that a read has set, unless it is over already.
+func (w *watcher) keep(o history.Op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if f, ok := w.fired[key]; !ok || f.Conn != o.Conn || f.Frame < o.Frame {
-		w.watches[key] = o.Code == 0
+	if f, ok := w.fired[o.Key]; !ok || f.Conn != o.Conn || f.Frame < o.Frame {
+		w.watches[o.Key] = o.Code == 0
 	}
 }
 

@@ -3,10 +3,8 @@ package workload
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +25,12 @@ type Workload struct {
 	Final func(ctx context.Context, e *Env) error
 	// Checkers judge the history, beside those that judge every history.
 	Checkers []check.Checker
+	// Nemeses are those without which it shows nothing; runs have them where the machine does.
+	Nemeses []string
+	// Without are those whose faults its checkers would take for the server's.
+	Without []string
+	// Settings are lines of zoo.cfg that it needs, instead of those that runs have.
+	Settings []string
 }
 
 // Env is where a workload runs.
@@ -37,6 +41,8 @@ type Env struct {
 	Dial    func(ctx context.Context, node int) (net.Conn, error)
 	// TimeoutMs is the session timeout of clients that have no reason for another.
 	TimeoutMs int32
+	// Time is how long the run is meant to be.
+	Time time.Duration
 
 	mu    sync.Mutex
 	procs int // guarded by mu
@@ -45,31 +51,13 @@ type Env struct {
 // Common judge every history.
 var Common = []check.Checker{check.Broken, check.Sessions, check.Zxids}
 
-// All are the workloads by name.
+// All are the workloads of the test client.
 func All() []Workload {
-	all := []Workload{
+	return []Workload{
 		registerWorkload(), orderWorkload(), appendWorkload(), setWorkload(), sequenceWorkload(),
-		ephemeralWorkload(), lockWorkload(), watchWorkload(),
+		ephemeralWorkload(), lockWorkload(), watchWorkload(), counterWorkload(), queueWorkload(),
+		restartWorkload(), containerWorkload(), aclWorkload(), bulkWorkload(),
 	}
-	slices.SortFunc(all, func(a, b Workload) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
-	return all
-}
-
-// Find returns the workload of the name.
-func Find(name string) (Workload, error) {
-	var names []string
-	for _, w := range All() {
-		if w.Name == name {
-			return w, nil
-		}
-		names = append(names, w.Name)
-	}
-	return Workload{}, fmt.Errorf("there is no workload %q; there are %v", name, names)
 }
 
 // nextProc numbers the clients.

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkd-project/zkd/jepsen/check"
 	"github.com/zkd-project/zkd/wire"
 )
 
 // Check returns what in a history breaks a promise.
 func Check(entries []Entry) []error {
 	var errs []error
-	for _, check := range checkers {
-		errs = append(errs, check.run(entries)...)
+	for _, c := range checkers {
+		errs = append(errs, c.run(entries)...)
 	}
 	return errs
 }
@@ -33,6 +34,29 @@ var checkers = []checker{
 	{"ephemeral", checkEphemeral},
 	{"watch", checkWatch},
 	{"stream", checkStream},
+	{"zxids", shared(check.Zxids)},
+	{"names", shared(check.Sequence)},
+	{"append", shared(check.Append)},
+	{"set", shared(check.Set)},
+}
+
+// shared makes a checker of one that judges clusters of real processes, too.
+func shared(c check.Checker) func([]Entry) []error {
+	return func(entries []Entry) []error {
+		r := c(operations(entries))
+		var errs []error
+		for _, v := range r.Violations {
+			text := v.What
+			for i := range v.Ops {
+				text += "\n" + v.Ops[i].String()
+			}
+			errs = append(errs, fmt.Errorf("%s: %s", r.Checker, text))
+		}
+		if r.Undecided > 0 {
+			errs = append(errs, fmt.Errorf("%s: %d keys could not be judged in time", r.Checker, r.Undecided))
+		}
+		return errs
+	}
 }
 
 // checkProtocol repeats what the clients found wrong with the conversation itself.
@@ -53,7 +77,12 @@ type change struct {
 }
 
 func isWrite(op wire.OpCode) bool {
-	return op == wire.OpCreate2 || op == wire.OpSetData || op == wire.OpDelete || op == wire.OpCloseSession
+	return op == wire.OpCreate2 || op == wire.OpSetData || op == wire.OpDelete || op == wire.OpCloseSession || op == wire.OpMulti
+}
+
+// refused says whether a write was not even tried, because a disk is nearly full.
+func refused(e *Entry) bool {
+	return e.Kind == Replied && e.Result.Err == wire.SystemError && isWrite(e.Op.Code)
 }
 
 // checkWitness demands that the zxid is an order in which all acknowledged writes can have

@@ -108,7 +108,7 @@ var tamperings = []tampering{
 	{"a stat with another zxid than the reply", "witness", edit(late(wire.OpSetData, orderRoot, false), func(e *Entry) { e.Result.Mzxid-- })},
 	{"a session goes back in time", "session", edit(late(wire.OpSetData, orderRoot, false), func(e *Entry) { e.Result.Zxid -= 100 })},
 	{"a session sees an older node", "session", edit(late(wire.OpGetData, orderRoot, false), func(e *Entry) { e.Result.Mzxid -= 1000 })},
-	{"a fresh read is stale", "session", edit(late(wire.OpGetData, orderRoot, true), func(e *Entry) { e.Result.Mzxid -= 1000; e.Session++ })},
+	{"a fresh read is stale", "session", edit(late(wire.OpGetData, orderRoot, true), func(e *Entry) { e.Result.Mzxid = 1; e.Session++ })},
 	{"a read of a value that nobody wrote", "register", edit(late(wire.OpGetData, registerRoot, true), func(e *Entry) { e.Result.Data = "never" })},
 	{"a read of an older version", "register", edit(func(e *Entry) bool {
 		return late(wire.OpGetData, registerRoot, true)(e) && e.Result.Version > 2
@@ -170,6 +170,31 @@ var tamperings = []tampering{
 		entries[i], entries[j] = entries[j], entries[i]
 		return entries
 	}},
+	{"a read misses a write of before its zxid", "zxids", edit(late(wire.OpGetData, orderRoot, false), func(e *Entry) {
+		e.Result.Mzxid--
+	})},
+	{"a name without ten digits", "names", edit(late(wire.OpCreate2, sequenceRoot, false), func(e *Entry) { e.Result.Path += "0" })},
+	{"a transaction is seen in part", "append", func(entries []Entry) []Entry {
+		var last *Entry
+		for i := range entries {
+			e := &entries[i]
+			if e.Kind != Replied || e.Op.Code != wire.OpMultiRead || e.Result.Err != wire.OK {
+				continue
+			}
+			if last != nil && last.Result.Parts[0].Key == e.Result.Parts[0].Key && last.Result.Parts[0].Version < e.Result.Parts[0].Version &&
+				last.Result.Parts[1].Version < e.Result.Parts[1].Version {
+				parts := slices.Clone(e.Result.Parts)
+				parts[1] = last.Result.Parts[1]
+				e.Result.Parts = parts
+				return entries
+			}
+			last = e
+		}
+		return nil
+	}},
+	{"a node of a set is gone", "set", edit(func(e *Entry) bool {
+		return e.Kind == Replied && e.Op.Data == finalList && len(e.Result.Children) > 0
+	}, func(e *Entry) { e.Result.Children = e.Result.Children[1:] })},
 	{"an event is lost", "watch", func(entries []Entry) []Entry {
 		if i := pendingEvent(entries); i >= 0 {
 			return slices.Delete(entries, i, i+1)

@@ -58,7 +58,7 @@ func (c *Client) run(ctx context.Context) {
 				l.Break()
 			}
 			c.keep(ctx, l)
-			if c.r.OneIn(5) { // it comes back when its session is about to expire, or has
+			if c.r.OneIn(5) && !c.w.settling.Load() { // it comes back when its session is about to expire, or has
 				pause(ctx, time.Duration(c.r.Intn(int(c.timeout+c.timeout/2))))
 			}
 			pause(ctx, time.Millisecond) // else, should nothing ever work, time would stand still

@@ -30,6 +30,10 @@ func encode(op Op) []byte {
 	case wire.OpSync:
 		r := wire.PathRequest{Path: op.Path}
 		return r.Append(nil)
+	case wire.OpMulti, wire.OpMultiRead:
+		return encodeParts(op)
+	case wire.OpReconfig:
+		return encodeReconfig(op)
 	case wire.OpCloseSession:
 		return nil
 	}
@@ -50,6 +54,8 @@ func decode(op Op, r *Result, d *wire.Decoder) error {
 	case wire.OpGetChildren2:
 		r.Children = d.Strings()
 		r.stat(d)
+	case wire.OpMulti, wire.OpMultiRead:
+		decodeParts(op, r, d)
 	}
 	return d.Err()
 }

@@ -30,6 +30,9 @@ func (w *World) compare(stopClients func(), done *sync.WaitGroup) error {
 	pause(ctx, longest+5*w.tick)
 	limit, cancelLimit := context.WithTimeout(ctx, settleLimit)
 	defer cancelLimit()
+	if err := w.lastList(limit, c); err != nil {
+		return err
+	}
 	for {
 		zxid, err := w.align(limit, c)
 		if err != nil {

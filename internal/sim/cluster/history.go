@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkd-project/zkd/jepsen/history"
 	"github.com/zkd-project/zkd/wire"
 )
 
@@ -44,6 +45,7 @@ type Op struct {
 	Version int32
 	Flags   int32
 	Watch   bool
+	Parts   []history.Part // of a multi or a multi-read
 }
 
 // A Result is what a reply says. Stat fields are 0 where there is none.
@@ -56,6 +58,7 @@ type Result struct {
 	Version             int32
 	Czxid, Mzxid, Pzxid int64
 	Owner               int64 // ephemeralOwner
+	Parts               []history.Part
 }
 
 // An Entry is one thing that happened.

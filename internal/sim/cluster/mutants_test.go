@@ -85,4 +85,40 @@ var mutants = []mutant{
 		name: "a sequence number is given again", file: "server/state/create.go",
 		old: "m.tree.NextSequence(parent)", new: "int64(parent.Stat().NumChildren)",
 	},
+	{
+		name: "the leader answers before its own sync", file: "server/replication/fsm.go",
+		old: "if !f.n.durability.wait(entries[len(entries)-1].Index) {", new: "if false && !f.n.durability.wait(entries[len(entries)-1].Index) {",
+	},
+	{
+		name: "followers acknowledge before their sync", file: "server/replication/durable.go",
+		old: "|| d.n.raft().State() != raft.Leader {", new: "|| d.n.raft().State() == raft.Shutdown {",
+	},
+	{
+		name: "the log is not synced", file: "server/replication/segment/append.go",
+		old: "if err := s.file.Sync(); err != nil {", new: "if err := error(nil); err != nil {",
+	},
+	{
+		name: "a sync counts what was written since it began", file: "server/replication/segment/append.go",
+		old: "l.durable = last\n", new: "l.durable = s.last()\n",
+	},
+	{
+		name: "a small file is not synced before its name", file: "internal/vfs/vfs.go",
+		old: "	if err == nil {\n		err = f.Sync()\n	}\n", new: "",
+	},
+	{
+		name: "the name of a small file is not synced", file: "internal/vfs/vfs.go",
+		old: "return fsys.SyncDir(dir)", new: "return nil",
+	},
+	{
+		name: "term and vote are not stored", file: "server/replication/stablefile.go",
+		old: "return vfs.WriteFileAtomic(s.fs, s.dir, s.path, s.encode(), 0o600)", new: "if len(s.values) > 2 {\n		return nil\n	}\n	return vfs.WriteFileAtomic(s.fs, s.dir, s.path, s.encode(), 0o600)",
+	},
+	{
+		name: "a server that has lost its disk is taken for the one it was", file: "server/replication/identity.go",
+		old: "incarnation: hex.EncodeToString(b[8:]),", new: "incarnation: \"0123456789abcdef\",",
+	},
+	{
+		name: "an older snapshot is loaded in silence", file: "server/replication/snapstore.go",
+		old: "newest := files[len(files)-1]", new: "newest := files[max(len(files)-2, 0)]",
+	},
 }

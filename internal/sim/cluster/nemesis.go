@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +14,9 @@ import (
 // A nemesis breaks the cluster and heals it, again and again, as its random source says.
 type nemesis struct {
 	w       *World
-	r       *rng.Rand
+	root    *rng.Rand
+	r       *rng.Rand     // of the round
+	lost    *node         // has lost its disk, and not yet its place among the others back
 	gap     time.Duration // between two rounds, at most
 	most    int           // faults in one round
 	patient bool          // some rounds last long
@@ -21,7 +25,7 @@ type nemesis struct {
 func newNemesis(w *World) *nemesis {
 	r := w.rand.Fork("nemesis")
 	return &nemesis{
-		w: w, r: r, gap: rng.Pick(r, []time.Duration{time.Second, 3 * time.Second, 8 * time.Second}),
+		w: w, root: r.Fork("rounds"), r: r, gap: rng.Pick(r, []time.Duration{time.Second, 3 * time.Second, 8 * time.Second}),
 		most: 1 + r.Intn(3), patient: r.OneIn(2),
 	}
 }
@@ -36,33 +40,38 @@ func (n *nemesis) birth() {
 		case 1:
 			n.w.healNetwork()
 		default:
-			n.note("crash at birth: %d", v.number)
-			v.crash()
+			how := n.abruptly()
+			n.note("%v at birth: %d", how, v.number)
+			v.stop(how, n.r.Uint64())
 			if n.r.OneIn(2) {
 				continue
 			}
-			if err := v.start(); err != nil {
-				n.w.fail("server %d: %w", v.number, err)
-			}
+			n.start(v)
 		}
 		time.Sleep(time.Duration(n.r.Intn(400)) * time.Millisecond)
 	}
 	n.heal()
 }
 
-// run makes rounds of faults until ctx ends; then all is healed and all servers run.
+// run makes rounds of faults until ctx ends; then all is healed and all servers run. Each round
+// draws from a source of its own, so that one can be left out and the others stay as they are.
 func (n *nemesis) run(ctx context.Context) {
-	for ctx.Err() == nil {
+	for round := 1; ctx.Err() == nil; round++ {
+		n.r = n.root.Fork(strconv.Itoa(round))
 		pause(ctx, n.gap/20+time.Duration(n.r.Intn(int(n.gap))))
 		if ctx.Err() != nil {
 			break
 		}
-		for range 1 + n.r.Intn(n.most) {
-			n.fault()
-		}
 		lasts := 50 + n.r.Intn(3000)
 		if n.patient && n.r.OneIn(3) {
 			lasts += n.r.Intn(15_000)
+		}
+		if !slices.Contains(n.w.o.Skip, round) {
+			n.w.stats.Rounds = round
+			n.say("round " + strconv.Itoa(round))
+			for range 1 + n.r.Intn(n.most) {
+				n.fault()
+			}
 		}
 		pause(ctx, time.Duration(lasts)*time.Millisecond)
 		n.heal()
@@ -85,14 +94,16 @@ func (n *nemesis) note(format string, args ...any) {
 func (n *nemesis) heal() {
 	n.w.healNetwork()
 	for _, s := range n.w.nodes {
+		d := s.store()
+		d.Heal()
+		d.SetCapacity(0)
 		if srv := s.server(); srv == nil {
-			if err := s.start(); err != nil {
-				n.w.fail("server %d: %w", s.number, err)
-			}
+			n.start(s)
 		} else if s.serves() {
 			srv.Freeze(false)
 		}
 	}
+	n.whole()
 	n.say("healed")
 }
 
@@ -100,7 +111,8 @@ func (n *nemesis) heal() {
 func (n *nemesis) fault() {
 	faults := []func(){
 		n.crash, n.crashAll, n.isolate, n.halves, n.bridge, n.ring, n.oneWay, n.oneWay, n.pause, n.delay, n.cut,
-		n.handOver, n.handOver, n.clients, n.clients, n.restart, n.flap, n.clock,
+		n.handOver, n.handOver, n.clients, n.clients, n.restart, n.flap, n.clock, n.lossy,
+		n.slowDisk, n.slowDisk, n.diskError, n.diskError, n.fullDisk, n.wipe, n.rot,
 	}
 	rng.Pick(n.r, faults)()
 }
@@ -111,39 +123,6 @@ func (n *nemesis) victim() *node {
 		return l
 	}
 	return rng.Pick(n.r, n.w.nodes)
-}
-
-func (n *nemesis) crash() {
-	v := n.victim()
-	n.note("crash: %d", v.number)
-	v.crash()
-}
-
-// crashAll lets everybody crash, or a majority.
-func (n *nemesis) crashAll() {
-	count := len(n.w.nodes)
-	if n.r.OneIn(2) {
-		count = count/2 + 1
-	}
-	n.note("crash of several: %d", count)
-	for _, v := range n.w.nodes[:count] {
-		v.crash()
-	}
-}
-
-// restart is a crash and a new start at once, or an orderly one.
-func (n *nemesis) restart() {
-	v := n.victim()
-	if n.r.OneIn(2) {
-		n.note("stop: %d", v.number)
-		v.stop()
-	} else {
-		n.note("restart: %d", v.number)
-		v.crash()
-	}
-	if err := v.start(); err != nil {
-		n.w.fail("server %d: %w", v.number, err)
-	}
 }
 
 func (n *nemesis) others(v *node) []string {
@@ -203,6 +182,9 @@ func (n *nemesis) bridge() {
 func (n *nemesis) ring() {
 	n.note("ring:")
 	count := len(n.w.nodes)
+	if count == 1 {
+		return
+	}
 	if count == 3 {
 		a := n.r.Intn(3)
 		n.w.net.Partition([]string{name("node", a+1)}, []string{name("node", (a+1)%3+1)})
@@ -219,7 +201,7 @@ func (n *nemesis) ring() {
 func (n *nemesis) oneWay() {
 	v := n.victim()
 	others := n.others(v)
-	if n.r.OneIn(2) {
+	if len(others) > 0 && n.r.OneIn(2) {
 		others = []string{rng.Pick(n.r, others)}
 	}
 	if n.r.OneIn(3) {
@@ -270,6 +252,16 @@ func (n *nemesis) cut() {
 				n.w.net.Cut(a, b)
 			}
 		}
+	}
+}
+
+// lossy resets one connection after the other, as a line does that loses too much.
+func (n *nemesis) lossy() {
+	n.note("lossy:")
+	hosts := append(n.others(nil), n.clientHosts()...)
+	for range 5 + n.r.Intn(30) {
+		n.w.net.Cut(rng.Pick(n.r, n.others(nil)), rng.Pick(n.r, hosts))
+		time.Sleep(time.Duration(1+n.r.Intn(100)) * time.Millisecond)
 	}
 }
 

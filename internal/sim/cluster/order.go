@@ -34,10 +34,12 @@ func orderScript(ctx context.Context, c *Client) {
 		if l != known {
 			r, ok := l.Do(Op{Code: wire.OpGetData, Path: path})
 			if ok && r.Err == wire.NoNode {
-				_, ok = l.Do(Op{Code: wire.OpCreate2, Path: path, Data: "0"})
+				r, ok = l.Do(Op{Code: wire.OpCreate2, Path: path, Data: "0"})
 			}
-			if ok {
+			if ok && r.Err == wire.OK {
 				known = l
+			} else {
+				pause(ctx, 50*time.Millisecond)
 			}
 			continue
 		}
@@ -126,6 +128,9 @@ func checkOrder(entries []Entry) []error {
 
 func (n *ownNode) reply(e *Entry) error {
 	r := &e.Result
+	if refused(e) {
+		return nil
+	}
 	switch e.Op.Code {
 	case wire.OpCreate2:
 		if r.Err == wire.OK {

@@ -57,7 +57,7 @@ func (m *mutant) hunt(t *testing.T, root string) (string, bool) {
 	t.Helper()
 	binary := m.build(t, root)
 	for seed := 1; seed <= *huntFlag; seed++ {
-		cmd := exec.Command(binary, "-test.run=TestClustersKeepTheirPromises", "-test.timeout=60s", "-seed="+strconv.Itoa(seed))
+		cmd := exec.Command(binary, "-test.run=TestClustersKeepTheirPromises", "-test.timeout=300s", "-seed="+strconv.Itoa(seed))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "seed " + strconv.Itoa(seed) + ": " + firstFailure(string(out)), true
 		}

@@ -137,7 +137,7 @@ func checkRegister(entries []Entry) []error {
 	keys := map[string][]porcupine.Operation{}
 	for i := range entries {
 		e := &entries[i]
-		if !strings.HasPrefix(e.Op.Path, registerRoot+"/") || e.Op.Code == wire.OpSync {
+		if !strings.HasPrefix(e.Op.Path, registerRoot+"/") || e.Op.Code == wire.OpSync || refused(e) {
 			continue
 		}
 		read := e.Op.Code == wire.OpGetData

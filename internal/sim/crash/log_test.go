@@ -6,8 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -82,7 +85,8 @@ func openLog(fsys vfs.FS, r *rng.Rand) (*segment.Log, error) {
 }
 
 // logLife is a random life of a log. acked is what the log must hold; tried what it holds
-// if the operation under way takes effect (equal to acked when there is none).
+// if the operation under way takes effect, and what was appended becomes durable (equal to acked
+// when there is neither).
 type logLife struct {
 	t            *testing.T
 	rng          *rng.Rand
@@ -101,8 +105,8 @@ func (l *logLife) open() error {
 }
 
 func (l *logLife) next() uint64 {
-	if n := len(l.acked); n > 0 {
-		return l.acked[n-1].Index + 1
+	if n := len(l.tried); n > 0 {
+		return l.tried[n-1].Index + 1
 	}
 	return max(l.everLowest, 1)
 }
@@ -124,11 +128,21 @@ func (l *logLife) batch() []*raft.Log {
 
 // step carries out one operation. After an error nothing is acknowledged.
 func (l *logLife) step() error {
+	kind := l.rng.Weighted([]int{70, 10, 12, 2, 6, 25, 15})
+	if kind > 0 && kind < 5 { // what deletes, or closes, makes durable first what is left
+		if err := l.sync(); err != nil {
+			return err
+		}
+	}
 	var err error
-	switch n := len(l.acked); l.rng.Weighted([]int{70, 10, 12, 2, 6}) {
+	switch n := len(l.acked); kind {
+	case 5:
+		return l.append()
+	case 6:
+		return l.sync()
 	case 0:
 		b := l.batch()
-		l.tried = append(slices.Clone(l.acked), b...)
+		l.tried = append(slices.Clone(l.tried), b...)
 		err = l.log.StoreLogs(b)
 	case 1: // compaction: the front goes
 		if n < 2 {
@@ -160,6 +174,29 @@ func (l *logLife) step() error {
 		l.acked = l.tried
 	}
 	return err
+}
+
+// append writes a batch and does not sync it: nothing is acknowledged, not even when the log has
+// to sync what came before, for it does not tell.
+func (l *logLife) append() error {
+	b := l.batch()
+	l.tried = append(slices.Clone(l.tried), b...)
+	return l.log.Append(b)
+}
+
+// sync acknowledges what the log says to be durable. If the disk is slow, more is appended
+// meanwhile, which it must not count.
+func (l *logLife) sync() error {
+	durable, err := l.log.Sync()
+	if err != nil {
+		return err
+	}
+	n := 0
+	for n < len(l.tried) && l.tried[n].Index <= durable {
+		n++
+	}
+	l.acked = l.tried[:n:n]
+	return nil
 }
 
 // restart closes and opens the log. Only entries that were deleted in front may come back.
@@ -315,6 +352,59 @@ func TestAcknowledgedEntriesSurviveACrashAtEveryWrite(t *testing.T) {
 	})
 }
 
+// While a sync takes its time more is appended, and the power fails: what the sync has reported is
+// there, also where the appended had to wait for it because it needs a new file.
+func TestSyncCountsOnlyWhatWasThereWhenItBegan(t *testing.T) {
+	eachSeed(t, 40, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLife(t, seed)
+			l.d.SyncTime = 10 * time.Millisecond
+			for range 30 {
+				l.syncBeside(t)
+				image := l.d.AfterCrash(l.rng.Uint64())
+				log, err := openLog(image, rng.New(99))
+				if err != nil {
+					t.Fatalf("open: %v", err)
+				}
+				found, err := contents(log)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := survives(found, l.acked, l.tried, l.everLowest); err != nil {
+					t.Fatalf("%v\nacknowledged %s, written %s", err, span(l.acked), span(l.tried))
+				}
+			}
+		})
+	})
+}
+
+// syncBeside appends before a sync and while it runs, and takes note of what the sync reports.
+func (l *logLife) syncBeside(t *testing.T) {
+	if err := l.append(); err != nil {
+		t.Fatal(err)
+	}
+	before := l.tried
+	var synced sync.WaitGroup
+	synced.Go(func() {
+		durable, err := l.log.Sync()
+		if err != nil {
+			t.Error(err)
+		}
+		n := 0
+		for n < len(before) && before[n].Index <= durable {
+			n++
+		}
+		l.acked = before[:n:n]
+	})
+	time.Sleep(time.Duration(l.rng.Intn(9)) * time.Millisecond)
+	for range 1 + l.rng.Intn(3) {
+		if err := l.append(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synced.Wait()
+}
+
 // The log lives through one crash, kill or failed operation after another, also while it
 // is being opened.
 func TestLogLivesThroughCrashAfterCrash(t *testing.T) {
@@ -417,6 +507,9 @@ func TestFlippedBitIsNeverServed(t *testing.T) {
 			if err := l.step(); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := l.sync(); err != nil {
+			t.Fatal(err)
 		}
 		if err := l.log.Close(); err != nil {
 			t.Fatal(err)

@@ -50,8 +50,8 @@ func severalSegments(t *testing.T) *logLife {
 			t.Fatal(err)
 		}
 		l.acked = append(l.acked, b...)
+		l.tried = l.acked
 	}
-	l.tried = l.acked
 	if files, err := l.d.ReadDir(logDir); err != nil || len(files) < 4 {
 		t.Fatalf("%d files (%v), want several", len(files), err)
 	}

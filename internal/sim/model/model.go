@@ -54,6 +54,7 @@ type Model struct {
 	nowMs    int64
 	level    uint32
 	set      state.Settings
+	members  *membership // nil: a single server without an ensemble
 }
 
 // New returns the machine before the first command: the four reserved nodes, no session.
@@ -125,6 +126,8 @@ func (m *Model) apply(c *state.Command) state.Result {
 	case state.KindLevel:
 		m.level = max(m.level, c.Level)
 		return state.Result{Outcome: state.Applied}
+	case state.KindMembers:
+		return m.step(c)
 	case state.KindSync:
 		return state.Result{Outcome: state.Applied}
 	default:

@@ -8,9 +8,9 @@ import (
 )
 
 // Body is what follows the reply header of a write: nothing after an error, except that
-// a failed multi is a list of codes under a header that says OK.
+// a failed multi is a list of codes under a header that says OK; and nothing while a reconfig waits.
 func Body(r *state.Result) []byte {
-	if r.Code != wire.OK {
+	if r.Code != wire.OK || r.Deferred {
 		return nil
 	}
 	var b []byte
@@ -21,6 +21,8 @@ func Body(r *state.Result) []byte {
 		return putStat(putBuffer(b, []byte(r.Path)), r.Stat)
 	case wire.OpSetData, wire.OpSetACL:
 		return putStat(b, r.Stat)
+	case wire.OpReconfig:
+		return putStat(putBuffer(b, r.Data), r.Stat)
 	case wire.OpMulti:
 		for i := range r.Multi {
 			b = putMultiResult(b, &r.Multi[i])

@@ -52,7 +52,7 @@ func (m *Model) write(c *state.Command) state.Result {
 	o, known := rd.op(c.Op)
 	switch {
 	case c.Op == wire.OpReconfig:
-		r.Code = m.reconfig(&rd)
+		r.Code = m.reconfig(t, c, &rd, &r)
 	case !known || c.Op == wire.OpCheck:
 		r.Code = wire.Unimplemented
 	case rd.bad:
@@ -67,21 +67,6 @@ func (m *Model) write(c *state.Command) state.Result {
 	m.nodes = t.nodes
 	r.Events = t.events
 	return r
-}
-
-// reconfig is refused: by the switch, or because a server without an ensemble has none.
-func (m *Model) reconfig(rd *reader) wire.Code {
-	rd.string()
-	rd.string()
-	rd.string()
-	rd.int64()
-	switch {
-	case rd.bad:
-		return wire.MarshallingError
-	case !m.set.Reconfig:
-		return wire.ReconfigDisabled
-	}
-	return wire.Unimplemented
 }
 
 // multi applies all operations or none. The reply of a failed one is OK with a code for

@@ -47,8 +47,9 @@ func buildServer(ctx context.Context, o *Options) error {
 	return build(ctx, o.Binary, overlay, o.buildFlags())
 }
 
-// attempts at a mutant, each with another seed, before it counts as not caught.
-const attempts = 3
+// attempts at a mutant, each with another seed and twice as long as the one before, before it counts
+// as not caught: what needs a rare moment gets the time for it.
+const attempts = 4
 
 // mutantsCommand plants every bug and has it caught.
 func mutantsCommand(ctx context.Context, args []string, out io.Writer) error {
@@ -98,6 +99,7 @@ func hunt(ctx context.Context, base Options, m mutants.Mutant) (by string, err e
 		o := base
 		o.Mutant, o.Workload, o.Nemeses = m.Name, m.Workload, m.Nemeses
 		o.Seed += uint64(i)
+		o.Time <<= i
 		o.Quiet = true
 		v, err := Run(ctx, o)
 		if err != nil {

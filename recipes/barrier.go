@@ -102,10 +102,43 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Passage, error) {
 		p.name = plainUUID()
 	}
 	if err := p.enter(ctx); err != nil {
-		_ = p.remove(ctx)
+		p.withdraw(ctx)
 		return nil, p.failed(err)
 	}
 	return p, nil
+}
+
+// withdraw takes back what a failed Enter or Leave may have left: our node, and the ready node where
+// nobody else is inside, or it would let those pass who come next. It does not wait when ctx has ended.
+func (p *Passage) withdraw(ctx context.Context) {
+	if ctx.Err() == nil && p.clear(ctx) == nil {
+		return
+	}
+	_ = p.remove(over)
+	go func() { // it ends with the session or the client
+		for p.b.c.SessionID() == p.session.ID() {
+			ctx, cancel := context.WithTimeout(context.Background(), p.session.Timeout())
+			err := p.clear(ctx)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				return
+			}
+		}
+	}()
+}
+
+func (p *Passage) clear(ctx context.Context) error {
+	if err := p.remove(ctx); err != nil {
+		return err
+	}
+	names, _, err := p.b.c.Children(ctx, p.b.path, client.Fresh())
+	if errors.Is(err, client.ErrNoNode) {
+		return nil
+	}
+	if err != nil || len(names) != 1 || names[0] != readyName {
+		return err
+	}
+	return p.b.c.SureDelete(ctx, p.b.ready(), client.AnyVersion)
 }
 
 func (p *Passage) path() string { return join(p.b.path, p.name) }
@@ -169,7 +202,7 @@ func (p *Passage) members(ctx context.Context) ([]string, error) {
 // node is gone, and the others did not wait for us.
 func (p *Passage) Leave(ctx context.Context) error {
 	if err := p.leave(ctx); err != nil {
-		_ = p.remove(ctx)
+		p.withdraw(ctx)
 		return p.failed(err)
 	}
 	return nil

@@ -259,6 +259,34 @@ func TestCacheEqualsTheTree(t *testing.T) {
 	reader.Wait()
 }
 
+// T14: what is changed, made and deleted while there is no connection is told after it.
+func TestCacheLearnsWhatItHasMissed(t *testing.T) {
+	r := newRig(t)
+	r.stays("/t")
+	w := r.dial()
+	for _, path := range []string{"/t", "/t/kept", "/t/changed", "/t/deleted"} {
+		create(t, w, path, "old")
+	}
+	var p tap
+	k := NewTreeCache(r.dial(p.option(), fastReconnect()), "/t", Text())
+	defer k.Close()
+	require.NoError(t, k.Ready(testContext(t)))
+	p.down.Store(true)
+	p.cut()
+	set(t, w, "/t/changed", "new")
+	remove(t, w, "/t/deleted")
+	create(t, w, "/t/made", "new")
+	p.down.Store(false)
+	want := map[string]string{"/t": "old", "/t/kept": "old", "/t/changed": "new", "/t/made": "new"}
+	eventually(t, "the cache is the tree", func() bool {
+		have := map[string]string{}
+		for path, e := range k.All() {
+			have[path] = e.Value
+		}
+		return equal(have, want)
+	})
+}
+
 // replay applies an event to what the events before it have led to.
 func replay(t *testing.T, state map[string]string, ev CacheEvent[string], err error) {
 	old, known := state[ev.Path()]

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/zkd-project/zkd/client"
 )
@@ -64,7 +66,9 @@ func TestMultiLockIsAllOrNothing(t *testing.T) {
 
 // shares is who has which item, as the members believe.
 type shares struct {
-	t  *testing.T
+	t    *testing.T
+	opts []PartitionOption
+
 	mu sync.Mutex
 	of map[string]string // guarded by mu
 }
@@ -108,7 +112,7 @@ func (s *shares) divided(items int, members ...string) bool {
 
 // member takes part until ctx ends.
 func (s *shares) member(ctx context.Context, c *client.Client, id string, items []string) {
-	for p, err := range NewPartitioner(c, "/part", id, items, 20*time.Millisecond).Run(ctx) {
+	for p, err := range NewPartitioner(c, "/part", id, items, 20*time.Millisecond, s.opts...).Run(ctx) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
 				s.t.Errorf("%s: %v", id, err)
@@ -125,52 +129,181 @@ func (s *shares) member(ctx context.Context, c *client.Client, id string, items 
 	}
 }
 
+// partitionForms are the ways in which members divide.
+var partitionForms = map[string][]PartitionOption{"by rank": nil, "by leader": {AssignedByLeader()}}
+
+func forEachPartition(t *testing.T, test func(t *testing.T, r *rig, opts []PartitionOption)) {
+	for name, opts := range partitionForms {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.stays("/part/assignment")
+			test(t, r, opts)
+		})
+	}
+}
+
 // T13: whoever is a member, the partition is disjoint and, when nothing changes, complete.
 func TestPartitionIsDisjointAndComplete(t *testing.T) {
-	r := newRig(t)
-	items := []string{"a", "b", "c", "d", "e", "f", "g"}
-	s := &shares{t: t, of: map[string]string{}}
-	var wg sync.WaitGroup
-	join := func(ctx context.Context, id string) {
-		c := r.dial()
-		wg.Go(func() { s.member(ctx, c, id, items) })
-	}
-	ctx, cancel := context.WithCancel(testContext(t))
-	join(ctx, "m1")
-	eventually(t, "the first has all", func() bool { return s.divided(len(items), "m1") })
-	join(ctx, "m2")
-	third, leave := context.WithCancel(ctx)
-	join(third, "m3")
-	eventually(t, "the three share", func() bool { return s.divided(len(items), "m1", "m2", "m3") })
-	leave()
-	eventually(t, "the two share", func() bool { return s.divided(len(items), "m1", "m2") })
-	cancel()
-	wg.Wait()
-	require.Empty(t, s.of)
+	forEachPartition(t, func(t *testing.T, r *rig, opts []PartitionOption) {
+		items := []string{"a", "b", "c", "d", "e", "f", "g"}
+		s := &shares{t: t, of: map[string]string{}, opts: opts}
+		var wg sync.WaitGroup
+		join := func(ctx context.Context, id string) {
+			c := r.dial()
+			wg.Go(func() { s.member(ctx, c, id, items) })
+		}
+		ctx, cancel := context.WithCancel(testContext(t))
+		join(ctx, "m1")
+		eventually(t, "the first has all", func() bool { return s.divided(len(items), "m1") })
+		join(ctx, "m2")
+		third, leave := context.WithCancel(ctx)
+		join(third, "m3")
+		eventually(t, "the three share", func() bool { return s.divided(len(items), "m1", "m2", "m3") })
+		leave()
+		eventually(t, "the two share", func() bool { return s.divided(len(items), "m1", "m2") })
+		cancel()
+		wg.Wait()
+		require.Empty(t, s.of)
+	})
 }
 
 func TestPartitionFailsWithItsSession(t *testing.T) {
-	r := newRig(t)
-	c := r.dial()
-	var states []PartitionState
-	for p, err := range NewPartitioner(c, "/part", "m", []string{"x"}, 10*time.Millisecond).Run(testContext(t)) {
-		require.NoError(t, err)
-		states = append(states, p.State)
-		if p.State == PartitionAcquired {
-			require.Equal(t, []string{"x"}, p.Items)
-			if len(states) > 3 {
-				break
+	forEachPartition(t, func(t *testing.T, r *rig, opts []PartitionOption) {
+		c := r.dial()
+		var states []PartitionState
+		for p, err := range NewPartitioner(c, "/part", "m", []string{"x"}, 10*time.Millisecond, opts...).Run(testContext(t)) {
+			require.NoError(t, err)
+			states = append(states, p.State)
+			if p.State == PartitionAcquired {
+				require.Equal(t, []string{"x"}, p.Items)
+				if len(states) > 3 {
+					break
+				}
+				r.srv.ExpireSession(c.SessionID())
+				await(t, "the items are lost", p.Lease.Done())
 			}
-			r.srv.ExpireSession(c.SessionID())
-			await(t, "the items are lost", p.Lease.Done())
 		}
+		states = slices.Compact(states)
+		require.Equal(t, PartitionAllocating, states[0])
+		require.Equal(t, PartitionAcquired, states[1])
+		require.True(t, states[2] == PartitionFailed || states[2] == PartitionRelease, "%v", states)
+		require.Equal(t, PartitionAcquired, states[len(states)-1])
+		require.Equal(t, "Failed", fmt.Sprint(PartitionFailed))
+	})
+}
+
+// With a leader, who keeps its share does not stop when others come and go.
+func TestAssignmentMovesNoMoreThanItMust(t *testing.T) {
+	r := newRig(t)
+	r.stays("/part/assignment")
+	items := []string{"a", "b", "c"}
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	var wg sync.WaitGroup
+	run := func(ctx context.Context, id string) <-chan Partition {
+		c, out := r.dial(), make(chan Partition, 100)
+		wg.Go(func() {
+			for p, err := range NewPartitioner(c, "/part", id, items, 10*time.Millisecond, AssignedByLeader()).Run(ctx) {
+				if err != nil {
+					return
+				}
+				if p.State != PartitionAllocating {
+					out <- p
+				}
+			}
+		})
+		return out
 	}
-	states = slices.Compact(states)
-	require.Equal(t, PartitionAllocating, states[0])
-	require.Equal(t, PartitionAcquired, states[1])
-	require.True(t, states[2] == PartitionFailed || states[2] == PartitionRelease, "%v", states)
-	require.Equal(t, PartitionAcquired, states[len(states)-1])
-	require.Equal(t, "Failed", fmt.Sprint(PartitionFailed))
+	next := func(who <-chan Partition, state PartitionState, n int) []string {
+		t.Helper()
+		select {
+		case p := <-who:
+			require.Equal(t, state, p.State)
+			require.Len(t, p.Items, n)
+			return p.Items
+		case <-time.After(testLimit):
+			require.FailNow(t, "no new state")
+		}
+		return nil
+	}
+	one := run(ctx, "one")
+	next(one, PartitionAcquired, 3)
+	two := run(ctx, "two")
+	next(one, PartitionRelease, 3)
+	kept := next(one, PartitionAcquired, 2)
+	next(two, PartitionAcquired, 1)
+	three, leave := context.WithCancel(ctx)
+	third := run(three, "three") // gets one of the two
+	next(one, PartitionRelease, 2)
+	require.Subset(t, kept, next(one, PartitionAcquired, 1))
+	next(third, PartitionAcquired, 1)
+	leave()
+	require.Empty(t, two, "its share was never another")
+	cancel()
+	wg.Wait()
+}
+
+// What a leader writes after another has taken over is refused.
+func TestLateAssignmentIsRefused(t *testing.T) {
+	r := newRig(t)
+	r.stays("/part/assignment")
+	c := r.dial()
+	g := JoinGroup(c, "/part/party", "m", nil, GroupShallowParty)
+	require.NoError(t, g.Await(testContext(t)))
+	p := NewPartitioner(c, "/part", "m", []string{"a"}, 0, AssignedByLeader())
+	e := NewElection(c, "/part/leader")
+	old := mustLock(t, e.Campaign)
+	release(t, old)
+	require.ErrorIs(t, p.assign(testContext(t), g, old), client.ErrNoNode)
+	_, ok, err := c.Exists(testContext(t), "/part/assignment")
+	require.NoError(t, err)
+	require.False(t, ok)
+	l := mustLock(t, e.Campaign)
+	require.NoError(t, p.assign(testContext(t), g, l))
+	_, before, err := c.Get(testContext(t), "/part/assignment")
+	require.NoError(t, err)
+	require.NoError(t, p.assign(testContext(t), g, l))
+	_, after, err := c.Get(testContext(t), "/part/assignment")
+	require.NoError(t, err)
+	require.Equal(t, before, after, "nothing is written that is there already")
+	release(t, l)
+	require.NoError(t, g.Leave(testContext(t)))
+}
+
+// Whatever was before, all is divided, evenly, and nobody gives away what it could keep.
+func TestDivisionIsCompleteEvenAndSticky(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		item := rapid.SampledFrom(strings.Split("abcdefghij", ""))
+		unique := func(of *rapid.Generator[string], least int, label string) []string {
+			out := rapid.SliceOfNDistinct(of, least, 8, rapid.ID[string]).Draw(t, label)
+			slices.Sort(out)
+			return out
+		}
+		items, members := unique(item, 0, "items"), unique(rapid.SampledFrom(strings.Split("ABCDEF", "")), 1, "members")
+		had := rapid.MapOfN(rapid.SampledFrom(strings.Split("ABCDEF", "")), rapid.SliceOfN(item, 0, 6), 0, 6).Draw(t, "had")
+		out := divide(items, members, had)
+		var all []string
+		for _, m := range members {
+			share := out[m]
+			all = append(all, share...)
+			if n := len(share) - len(items)/len(members); n != 0 && n != 1 {
+				t.Fatalf("%s has %d of %d items, with %d members", m, len(share), len(items), len(members))
+			}
+			if !slices.IsSorted(share) {
+				t.Fatalf("%v is not sorted", share)
+			}
+		}
+		slices.Sort(all)
+		if !slices.Equal(all, items) || len(out) != len(members) {
+			t.Fatalf("%v instead of %v", all, items)
+		}
+		again := divide(items, members, out)
+		for _, m := range members {
+			if !slices.Equal(again[m], out[m]) {
+				t.Fatalf("%s had %v and got %v though nothing has changed", m, out[m], again[m])
+			}
+		}
+	})
 }
 
 func TestDiscoveryFindsInstances(t *testing.T) {

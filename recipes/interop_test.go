@@ -87,21 +87,38 @@ func (p *program) ask(t *testing.T, words string) string {
 
 func (p *program) acquire(t *testing.T, limit time.Duration) bool {
 	t.Helper()
-	return p.ask(t, "acquire "+strconv.FormatInt(limit.Milliseconds(), 10)) == "ok"
+	return p.acquireAt(t, limit, "")
+}
+
+// acquireAt is acquire of another path than that which the program was started with.
+func (p *program) acquireAt(t *testing.T, limit time.Duration, path string) bool {
+	t.Helper()
+	return p.ask(t, "acquire "+strconv.FormatInt(limit.Milliseconds(), 10)+" "+path) == "ok"
 }
 
 func (p *program) release(t *testing.T) { t.Helper(); require.Equal(t, "ok", p.ask(t, "release")) }
 
-const systemPython = "/usr/bin/python3"
+// Where Debian has the programs.
+const (
+	systemPython = "/usr/bin/python3"
+	kazooFile    = "/usr/lib/python3/dist-packages/kazoo/client.py"
+	javaDir      = "/usr/share/java/"
+	curatorFile  = javaDir + "curator-recipes.jar"
+)
 
 func kazoo(t *testing.T, r *rig, kind, path string) *program {
 	t.Helper()
-	return python(t, "testdata/holder.py", r.srv.Addr(), kind, path)
+	return pythonHolder(t, r.srv.Addr(), kind, path)
+}
+
+func pythonHolder(t *testing.T, addr, kind, path string) *program {
+	t.Helper()
+	return python(t, "testdata/holder.py", addr, kind, path)
 }
 
 func python(t *testing.T, args ...string) *program {
 	t.Helper()
-	needFile(t, "/usr/lib/python3/dist-packages/kazoo/client.py", "python3-kazoo")
+	needFile(t, kazooFile, "python3-kazoo")
 	p := startProgram(t, systemPython, append([]string{"-B"}, args...)...)
 	require.Equal(t, "ready", p.answer(t))
 	return p
@@ -109,17 +126,21 @@ func python(t *testing.T, args ...string) *program {
 
 func curator(t *testing.T, r *rig, kind, path string) *program {
 	t.Helper()
-	return java(t, "testdata/Holder.java", r.srv.Addr(), kind, path)
+	return javaHolder(t, r.srv.Addr(), kind, path)
+}
+
+func javaHolder(t *testing.T, addr, kind, path string) *program {
+	t.Helper()
+	return java(t, "testdata/Holder.java", addr, kind, path)
 }
 
 func java(t *testing.T, args ...string) *program {
 	t.Helper()
-	const dir = "/usr/share/java/"
-	needFile(t, dir+"curator-recipes.jar", "libcurator-recipes-java")
+	needFile(t, curatorFile, "libcurator-recipes-java")
 	needFile(t, "/usr/bin/javac", "default-jdk-headless")
 	var jars []string
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop"} {
-		jars = append(jars, dir+jar+".jar")
+		jars = append(jars, javaDir+jar+".jar")
 	}
 	p := startProgram(t, "java", append([]string{
 		"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", strings.Join(jars, ":"),
@@ -163,7 +184,7 @@ func (quiet) Printf(string, ...any) {}
 
 func newGozk(t *testing.T, r *rig, path string) *gozk {
 	t.Helper()
-	c, _, err := zk.Connect([]string{r.srv.Addr()}, 10*time.Second, zk.WithLogger(quiet{}))
+	c, _, err := zk.Connect(r.srv.Each(), 10*time.Second, zk.WithLogger(quiet{}))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return &gozk{c: c, path: path}

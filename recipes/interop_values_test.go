@@ -47,7 +47,7 @@ func memberIDs(g *Group) []string {
 
 func TestSharesValuesWithCurator(t *testing.T) {
 	r := newRig(t)
-	r.stays("/simple", "/plain", "/priority", "/id", "/delay", "/count", "/long", "/group", "/barrier")
+	r.stays("/simple", "/plain", "/priority", "/id", "/delay", "/count", "/long", "/group", "/barrier", "/multi")
 	c := r.dial()
 	p := java(t, "testdata/Writer.java", r.srv.Addr())
 	takeAll(t, c, "/simple", QueueSimple, "one")
@@ -73,15 +73,16 @@ func TestSharesValuesWithCurator(t *testing.T) {
 	passBarrier(t, NewDoubleBarrier(c, "/barrier", 2), p)
 	q := NewQueue(c, "/simple", QueueSimple, Text())
 	require.NoError(t, q.Put(testContext(t), "from us"))
+	require.NoError(t, NewQueue(c, "/multi", QueueCurator, Text()).PutAll(testContext(t), []string{"a", "b", "c"}))
 	_, err = io.WriteString(p.in, "\n")
 	require.NoError(t, err)
-	require.Equal(t, "from us 10 18 [go, java]", p.answer(t))
+	require.Equal(t, "from us abc 10 18 [go, java]", p.answer(t))
 	require.NoError(t, g.Leave(testContext(t)))
 }
 
 func TestSharesValuesWithKazoo(t *testing.T) {
 	r := newRig(t)
-	r.stays("/queue", "/locking", "/counter", "/party", "/shallow", "/barrier", "/partition")
+	r.stays("/queue", "/locking", "/counter", "/party", "/shallow", "/barrier", "/partition", "/lease", "/lease-of-go")
 	c := r.dial()
 	p := python(t, "testdata/writer.py", r.srv.Addr())
 	takeAll(t, c, "/queue", QueueKazoo, "first", "last")
@@ -101,7 +102,16 @@ func TestSharesValuesWithKazoo(t *testing.T) {
 	passBarrier(t, NewDoubleBarrier(c, "/barrier", 2, WithFormat(Kazoo)), p)
 	require.NoError(t, NewQueue(c, "/queue", QueueKazoo, Text()).Put(testContext(t), "from us"))
 	require.NoError(t, locking.Put(testContext(t), "and this"))
-	require.Equal(t, "from us and this 42 ['go', 'python'] ['go', 'python']", p.ask(t, ""))
+	_, err = NewNonBlockingLease(c, "/lease", "go", time.Hour).Obtain(testContext(t))
+	require.ErrorIs(t, err, ErrLocked)
+	id, until, ok, err := NewNonBlockingLease(c, "/lease", "go", time.Hour).Holder(testContext(t))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, "python", id)
+	require.Greater(t, time.Until(until), 30*time.Minute)
+	_, err = NewNonBlockingLease(c, "/lease-of-go", "go", time.Hour).Obtain(testContext(t))
+	require.NoError(t, err)
+	require.Equal(t, "from us and this 42 ['go', 'python'] ['go', 'python'] False", p.ask(t, ""))
 	require.NoError(t, party.Leave(testContext(t)))
 	require.NoError(t, shallow.Leave(testContext(t)))
 

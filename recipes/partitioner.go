@@ -1,11 +1,13 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -55,20 +57,34 @@ type Partition struct {
 // and so on for the i-th of n members. Each item has a lock besides, so that nobody begins before
 // the one before has stopped.
 type Partitioner struct {
-	c     *client.Client
-	path  string
-	id    string
-	items []string
-	quiet time.Duration
+	c        *client.Client
+	path     string
+	id       string
+	items    []string
+	quiet    time.Duration
+	byLeader bool
 }
+
+// A PartitionOption changes a Partitioner. All members use the same ones.
+type PartitionOption func(*Partitioner)
+
+// AssignedByLeader has one member, which the others elect, write down who gets what, in the node
+// "assignment" below the path. Items stay with who has them as far as the shares allow, and only
+// those whose share changes have to stop. kazoo does not know this form. The node stays when all
+// members have gone.
+func AssignedByLeader() PartitionOption { return func(p *Partitioner) { p.byLeader = true } }
 
 // NewPartitioner makes a member with that id, which must be unique. All members must have the
 // same items, whose names can stand in a path. quiet is how long the members must not have changed
 // before they divide; 30 s in kazoo, and a second is enough where members start together.
-func NewPartitioner(c *client.Client, path, id string, items []string, quiet time.Duration) *Partitioner {
+func NewPartitioner(c *client.Client, path, id string, items []string, quiet time.Duration, opts ...PartitionOption) *Partitioner {
 	items = slices.Clone(items)
 	slices.Sort(items)
-	return &Partitioner{c: c, path: path, id: id, items: slices.Compact(items), quiet: quiet}
+	p := &Partitioner{c: c, path: path, id: id, items: slices.Compact(items), quiet: quiet}
+	for _, o := range opts {
+		o(p)
+	}
+	return p
 }
 
 // Run is a member as long as the loop runs, and yields every state. The body may work on the items
@@ -95,7 +111,11 @@ func (p *Partitioner) Run(ctx context.Context) iter.Seq2[Partition, error] {
 			yield(Partition{State: PartitionFailed}, err)
 			return
 		}
-		f := p.follow(ctx, g)
+		follow := p.follow
+		if p.byLeader {
+			follow = p.followAssignment
+		}
+		f := follow(ctx, g)
 		defer func() { cancel(); <-f.done }()
 		for {
 			if !yield(Partition{State: PartitionAllocating}, nil) {
@@ -112,16 +132,29 @@ func (p *Partitioner) Run(ctx context.Context) iter.Seq2[Partition, error] {
 	}
 }
 
-// A following is the list of members, as a channel.
+// A following is the list of members, or what one of them has written about it, as a channel.
 type following struct {
 	g       *Group
 	changed chan struct{} // capacity 1: the members are others than before
 	done    chan struct{}
 	err     error // set before done is closed
+
+	// share waits for what falls to us, and is not nil; nil: look again.
+	share func(ctx context.Context) ([]string, error)
+	// stays says that these are our items still, although something has changed.
+	stays func(items []string) bool
 }
 
+// follow divides by the rank of the members.
 func (p *Partitioner) follow(ctx context.Context, g *Group) *following {
 	f := &following{g: g, changed: make(chan struct{}, 1), done: make(chan struct{})}
+	f.stays = func([]string) bool { return false }
+	f.share = func(ctx context.Context) ([]string, error) {
+		if err := f.settle(ctx, p.quiet); err != nil {
+			return nil, fmt.Errorf("partition %s: %w", p.path, err)
+		}
+		return p.share(ctx, g)
+	}
 	go func() {
 		defer close(f.done)
 		var last []string
@@ -132,14 +165,40 @@ func (p *Partitioner) follow(ctx context.Context, g *Group) *following {
 			}
 			if now := f.paths(); !slices.Equal(now, last) {
 				last = now
-				select {
-				case f.changed <- struct{}{}:
-				default:
-				}
+				f.signal()
 			}
 		}
 	}()
 	return f
+}
+
+func (f *following) signal() {
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// errItemsLost ends the wait of one whose lease has ended.
+var errItemsLost = errors.New("the items were lost")
+
+// awaitMove returns when the items are not ours any more, or ctx ends, or nothing can be followed,
+// with the reason: errAgain is the first of these, errItemsLost says that lost was closed.
+func (f *following) awaitMove(ctx context.Context, items []string, lost <-chan struct{}) error {
+	for {
+		select {
+		case <-lost:
+			return errItemsLost
+		case <-f.changed:
+			if !f.stays(items) {
+				return errAgain
+			}
+		case <-f.done:
+			return f.err
+		case <-ctx.Done():
+			return ended(ctx)
+		}
+	}
 }
 
 func (f *following) paths() []string {
@@ -170,10 +229,7 @@ func (f *following) settle(ctx context.Context, quiet time.Duration) error {
 
 // round divides once; again is false when the loop has been left.
 func (p *Partitioner) round(ctx context.Context, f *following, yield func(Partition, error) bool) (again bool, err error) {
-	if err := f.settle(ctx, p.quiet); err != nil {
-		return false, fmt.Errorf("partition %s: %w", p.path, err)
-	}
-	items, err := p.share(ctx, f.g)
+	items, err := f.share(ctx)
 	if err != nil || items == nil {
 		return err == nil, err
 	}
@@ -193,41 +249,47 @@ func (p *Partitioner) round(ctx context.Context, f *following, yield func(Partit
 	if !yield(have, nil) {
 		return false, nil
 	}
-	select {
-	case <-lost:
-		return yield(Partition{State: PartitionFailed, Items: items, Lease: lease}, nil), nil
-	case <-f.changed:
-		have.State = PartitionRelease
+	err = f.awaitMove(ctx, items, lost)
+	if errors.Is(err, errItemsLost) {
+		have.State = PartitionFailed
 		return yield(have, nil), nil
-	case <-f.done:
-		err = f.err
-	case <-ctx.Done():
-		err = ended(ctx)
 	}
 	have.State = PartitionRelease
 	if !yield(have, nil) {
 		return false, nil
 	}
+	if errors.Is(err, errAgain) {
+		return true, nil
+	}
 	return false, fmt.Errorf("partition %s: %w", p.path, err)
 }
 
-// share returns the items that fall to us, not nil; nil if we are no member just now. It asks the
-// server and not the copy of the list, which may lag behind.
-func (p *Partitioner) share(ctx context.Context, g *Group) ([]string, error) {
-	names, _, err := p.c.Children(ctx, join(p.path, "party"), client.Fresh())
+// members asks the server who is there, by rank, and not the copy of the list, which may lag behind.
+func (p *Partitioner) members(ctx context.Context, g *Group) ([]Member, error) {
+	dir := join(p.path, "party")
+	names, _, err := p.c.Children(ctx, dir, client.Fresh())
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
 		return nil, err
 	}
-	// kazoo ranks by the id and not by the node's name, which begins with a UUID.
 	var members []Member
 	for _, name := range names {
-		if m, ok := g.member(join(join(p.path, "party"), name), Entry[[]byte]{}); ok {
+		if m, ok := g.member(join(dir, name), Entry[[]byte]{}); ok {
 			members = append(members, m)
 		}
 	}
+	// kazoo ranks by the id and not by the node's name, which begins with a UUID.
 	slices.SortFunc(members, func(a, b Member) int {
-		return compareText(a.ID, b.ID, a.Path, b.Path)
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Path, b.Path))
 	})
+	return members, nil
+}
+
+// share returns the items that fall to us, not nil; nil if we are no member just now.
+func (p *Partitioner) share(ctx context.Context, g *Group) ([]string, error) {
+	members, err := p.members(ctx, g)
+	if err != nil {
+		return nil, err
+	}
 	rank := slices.IndexFunc(members, func(m Member) bool { return m.Path == g.node.Path() })
 	if rank < 0 {
 		return nil, pause(ctx, 10*time.Millisecond) // our node is being made again
@@ -239,50 +301,30 @@ func (p *Partitioner) share(ctx context.Context, g *Group) ([]string, error) {
 	return items, nil
 }
 
-func compareText(a, b, c, d string) int {
-	switch {
-	case a != b && a < b, a == b && c < d:
-		return -1
-	case a == b && c == d:
-		return 0
-	}
-	return 1
-}
-
-// acquire takes the locks of the items; errAgain if the members change meanwhile.
+// acquire takes the locks of the items; errAgain if the items are not ours any more.
 func (p *Partitioner) acquire(ctx context.Context, f *following, items []string) (Lease, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	moved := make(chan struct{})
-	watched := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	moved := make(chan error, 1)
 	go func() {
-		defer close(watched)
-		select {
-		case <-f.changed:
-			close(moved)
-			cancel(errAgain)
-		case <-f.done:
-			cancel(f.err)
-		case <-ctx.Done():
-		}
+		err := f.awaitMove(ctx, items, nil)
+		cancel()
+		moved <- err
 	}()
 	var locks []Locker
 	for _, item := range items {
 		locks = append(locks, NewMutex(p.c, join(join(p.path, "locks"), item), WithFormat(Kazoo), WithData([]byte(p.id))))
 	}
 	lease, err := NewMultiLock(locks...).Lock(ctx)
-	cancel(nil)
-	<-watched
-	select {
-	case <-moved:
+	cancel()
+	if why := <-moved; !errors.Is(why, context.Canceled) && !errors.Is(why, context.DeadlineExceeded) {
 		if lease != nil {
 			_ = lease.Release(context.WithoutCancel(ctx))
 		}
-		return nil, errAgain
-	default:
+		return nil, why
 	}
 	return lease, err
 }

@@ -51,7 +51,8 @@ func (q *Queue[T]) LockedAt(path string) *Queue[T] {
 	return q
 }
 
-// Close gives back the watches.
+// Close gives back the watches. Items of a node with several that Take has removed and not handed out
+// yet are lost, as if their consumer had died.
 func (q *Queue[T]) Close() {
 	q.turn <- struct{}{}
 	defer func() { <-q.turn }()
@@ -63,6 +64,13 @@ func (q *Queue[T]) Close() {
 // Put appends an item. If the reply is lost, the error is ErrUnknownOutcome: the form of the names
 // has no room for a mark by which the item could be found.
 func (q *Queue[T]) Put(ctx context.Context, v T, opts ...PutOption) error {
+	return q.PutAll(ctx, []T{v}, opts...)
+}
+
+// PutAll appends several items, all or none, without another's in between. With QueueCurator they
+// are in one node, as by its putMulti: one consumer gets them all, from Hold as the Values of one
+// Item. The other forms have a node for each. See Put for lost replies.
+func (q *Queue[T]) PutAll(ctx context.Context, values []T, opts ...PutOption) error {
 	var cfg putConfig
 	for _, o := range opts {
 		o(&cfg)
@@ -71,14 +79,49 @@ func (q *Queue[T]) Put(ctx context.Context, v T, opts ...PutOption) error {
 	if err != nil {
 		return fmt.Errorf("queue %s: %w", q.path, err)
 	}
-	data, err := q.codec.Encode(v)
-	if err != nil {
-		return fmt.Errorf("queue %s: %w", q.path, err)
+	var nodes [][]byte
+	for _, v := range values {
+		data, err := q.codec.Encode(v)
+		if err != nil {
+			return fmt.Errorf("queue %s: %w", q.path, err)
+		}
+		nodes = append(nodes, data)
 	}
-	if q.form == QueueCurator {
-		data = packItems(data)
+	if q.form == QueueCurator && len(nodes) > 0 {
+		nodes = [][]byte{packItems(nodes...)}
 	}
-	_, _, err = q.c.Create(ctx, join(q.dir, name), data, client.ModePersistentSequential, nil, client.MakeParents())
+	switch len(nodes) {
+	case 0:
+		return nil
+	case 1:
+		_, _, err = q.c.Create(ctx, join(q.dir, name), nodes[0], client.ModePersistentSequential, nil, client.MakeParents())
+		return err
+	}
+	return q.putNodes(ctx, name, nodes)
+}
+
+// putNodes makes several nodes in one Multi.
+func (q *Queue[T]) putNodes(ctx context.Context, name string, nodes [][]byte) error {
+	for {
+		m := q.c.Multi()
+		for _, data := range nodes {
+			m.Create(join(q.dir, name), data, client.ModePersistentSequential, nil)
+		}
+		_, err := m.Commit(ctx)
+		if !errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrUncertain) {
+			return err
+		}
+		if err := q.makeDir(ctx, q.dir); err != nil {
+			return err
+		}
+	}
+}
+
+func (q *Queue[T]) makeDir(ctx context.Context, dir string) error {
+	_, _, err := q.c.CreateContainer(ctx, dir, nil, nil, client.MakeParents(), client.Idempotent())
+	if errors.Is(err, client.ErrNodeExists) {
+		return nil
+	}
 	return err
 }
 
@@ -317,8 +360,7 @@ func (q *Queue[T]) listing(ctx context.Context, dir string) ([]string, *client.W
 		if !errors.Is(err, client.ErrNoNode) {
 			return names, w, err
 		}
-		_, _, err = q.c.CreateContainer(ctx, dir, nil, nil, client.MakeParents(), client.Idempotent())
-		if err != nil && !errors.Is(err, client.ErrNodeExists) {
+		if err := q.makeDir(ctx, dir); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -194,6 +194,59 @@ func TestCuratorQueueUnpacksSeveralItems(t *testing.T) {
 	q.Close()
 }
 
+// Several items that are put together come together, in one node where the form has that.
+func TestItemsArePutTogether(t *testing.T) {
+	for name, form := range queueForms {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			c := r.dial()
+			q := newTestQueue(t, c, form)
+			require.NoError(t, q.PutAll(testContext(t), nil))
+			require.NoError(t, q.PutAll(testContext(t), []string{"a", "b", "c"}))
+			n, err := q.Len(testContext(t))
+			require.NoError(t, err)
+			want := [][]string{{"a"}, {"b"}, {"c"}}
+			if form == QueueCurator {
+				want = [][]string{{"a", "b", "c"}}
+			}
+			require.Len(t, want, n)
+			for _, values := range want {
+				it, err := q.Hold(testContext(t))
+				require.NoError(t, err)
+				require.Equal(t, values, it.Values)
+				require.NoError(t, it.Finish(testContext(t)))
+			}
+			q.Close()
+		})
+	}
+}
+
+// The node that says who works on an item has the item's name. One whose session has ended must not
+// take it from the next consumer when it gives back what it has lost.
+func TestLateReturnOfAnItemLeavesTheNextConsumerAlone(t *testing.T) {
+	for name, form := range queueForms {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			c, d := r.dial(), r.dial()
+			q, other := newTestQueue(t, c, form), newTestQueue(t, d, form)
+			require.NoError(t, q.Put(testContext(t), "x"))
+			lost, err := q.Hold(testContext(t))
+			require.NoError(t, err)
+			r.srv.ExpireSession(c.SessionID())
+			await(t, "the item is lost", lost.Done())
+			it, err := other.Hold(testContext(t))
+			require.NoError(t, err)
+			require.Equal(t, []string{"x"}, it.Values)
+			require.NoError(t, c.Sync(testContext(t), "/")) // c has seen the other's node
+			require.NoError(t, lost.Release(testContext(t)))
+			require.NoError(t, it.Verify(testContext(t)))
+			require.NoError(t, it.Finish(testContext(t)))
+			q.Close()
+			other.Close()
+		})
+	}
+}
+
 func FuzzUnpackItems(f *testing.F) {
 	f.Add(packItems([]byte("a"), nil))
 	f.Add([]byte{0, 1, 0, 1, 1, 0xff, 0xff, 0xff, 0xff})

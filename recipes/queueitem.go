@@ -46,18 +46,17 @@ func (q *Queue[T]) holdOne(ctx context.Context, name string) (*Item[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue %s: %w", q.path, err)
 	}
-	lock := join(q.locks, name)
-	mine, err := q.lock(ctx, s, lock)
+	k := &claim{c: q.c, session: s, path: join(q.locks, name), id: []byte(client.NewUUID())}
+	mine, err := k.take(ctx)
 	if err != nil || !mine {
 		if s.Err() != nil && ctx.Err() == nil {
 			return nil, nil
 		}
 		return nil, err
 	}
-	giveBack := func(ctx context.Context) error { return q.c.SureDelete(ctx, lock, client.AnyVersion) }
 	items, _, err := q.read(ctx, name)
 	if err != nil {
-		_ = giveBack(ctx)
+		_ = k.giveBack(ctx)
 		if errors.Is(err, client.ErrNoNode) {
 			err = nil
 		}
@@ -67,59 +66,103 @@ func (q *Queue[T]) holdOne(ctx context.Context, name string) (*Item[T], error) {
 	for _, item := range items {
 		v, err := q.codec.Decode(item)
 		if err != nil {
-			_ = giveBack(ctx)
+			_ = k.giveBack(ctx)
 			return nil, fmt.Errorf("queue %s: %s: %w", q.path, name, err)
 		}
 		it.Values = append(it.Values, v)
 	}
-	data, stat, w, err := confirm(ctx, q.c, s, lock)
+	data, stat, w, err := confirm(ctx, q.c, s, k.path)
 	if err != nil {
-		_ = giveBack(ctx)
+		_ = k.giveBack(ctx)
 		if errors.Is(err, errAgain) {
 			err = nil
 		}
 		return nil, err
 	}
-	h := &hold{c: q.c, cfg: &config{}, session: s, of: heldKey{q.c, lock}, path: lock, stat: stat, remove: giveBack}
+	h := &hold{c: q.c, cfg: &config{}, session: s, of: heldKey{q.c, k.path}, path: k.path, stat: stat, remove: k.giveBack}
 	it.hold = h.begin(data, w)
 	return it, nil
 }
 
-// lock creates the ephemeral node that says that we work on the item.
-func (q *Queue[T]) lock(ctx context.Context, s *client.Session, path string) (bool, error) {
-	id := []byte(client.NewUUID())
+// A claim is the ephemeral node that says that we work on an item. Other libraries want its name to be
+// the item's, so it does not tell one consumer from the next: what is deleted must first be seen to
+// be ours, and is deleted in the session in which it was, or we would take it from who came after us.
+type claim struct {
+	c       *client.Client
+	session *client.Session
+	path    string
+	id      []byte // its data
+}
+
+// take creates the node; false: somebody else has it.
+func (k *claim) take(ctx context.Context) (bool, error) {
 	for {
-		_, _, err := q.c.Create(ctx, path, id, client.ModeEphemeral, nil, client.MakeParents(), client.In(s))
+		_, _, err := k.c.Create(ctx, k.path, k.id, client.ModeEphemeral, nil, client.MakeParents(), client.In(k.session))
 		switch {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, client.ErrUncertain):
 			if ctx.Err() != nil {
-				return false, q.abandon(path, id, err)
+				_ = k.giveBack(ctx)
+				return false, err
 			}
 		case !errors.Is(err, client.ErrNodeExists):
 			return false, err
 		}
-		data, stat, err := q.c.Get(ctx, path, client.Fresh(), client.In(s))
+		data, stat, err := k.c.Get(ctx, k.path, client.Fresh(), client.In(k.session))
 		switch {
 		case errors.Is(err, client.ErrNoNode):
 			continue
 		case err != nil:
-			return false, q.abandon(path, id, err)
+			_ = k.giveBack(ctx)
+			return false, err
 		}
-		return stat.EphemeralOwner == s.ID() && bytes.Equal(data, id), nil
+		return k.is(data, stat), nil
 	}
 }
 
-// abandon deletes in the background what a create that was given up may have made.
-func (q *Queue[T]) abandon(path string, id []byte, err error) error {
-	go func() {
-		data, stat, err := q.c.Get(context.Background(), path, client.Fresh())
-		if err == nil && bytes.Equal(data, id) {
-			_ = q.c.SureDelete(context.Background(), path, stat.Version)
+// is says whether a node is our claim.
+func (k *claim) is(data []byte, stat client.Stat) bool {
+	return stat.EphemeralOwner == k.session.ID() && bytes.Equal(data, k.id)
+}
+
+// giveBack deletes the node, if it is there; it may be called again. When ctx ends first, it goes on
+// in the background.
+func (k *claim) giveBack(ctx context.Context) error {
+	if ctx.Err() == nil {
+		err := k.remove(ctx)
+		if err == nil || ctx.Err() == nil {
+			return err
 		}
-	}()
-	return err
+	}
+	go func() { _ = k.remove(context.Background()) }() // it ends with the session, or the client
+	return fmt.Errorf("%s: %w", k.path, ended(ctx))
+}
+
+func (k *claim) remove(ctx context.Context) error {
+	for {
+		s, err := k.c.AwaitSession(ctx)
+		if err != nil {
+			return err
+		}
+		if s.ID() != k.session.ID() {
+			return nil // it went with its session
+		}
+		data, stat, err := k.c.Get(ctx, k.path, client.Fresh(), client.In(s))
+		if err == nil {
+			if !k.is(data, stat) {
+				return nil
+			}
+			err = k.c.Delete(ctx, k.path, stat.Version, client.In(s))
+		}
+		switch {
+		case err == nil || errors.Is(err, client.ErrNoNode) && !errors.Is(err, client.ErrUncertain):
+			return nil
+		case s.Err() == nil && !errors.Is(err, client.ErrUncertain) && !errors.Is(err, client.ErrConnectionLoss) &&
+			!errors.Is(err, client.ErrBadVersion), ctx.Err() != nil:
+			return err
+		}
+	}
 }
 
 // Finish removes the item: it is done. It fails if the item was lost meanwhile, to another

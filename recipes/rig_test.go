@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -50,12 +51,50 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
+var (
+	nodes = flag.Int("nodes", 1, "how many servers each test has, unless it says so itself")
+	long  = flag.Bool("long", false, "the long forms of the tests: T1 for a minute")
+)
+
+// A backend is the server of a test, or the cluster.
+type backend interface {
+	Addr() string // as clients take it
+	Each() []string
+	ExpireSession(id int64)
+	Restart()
+}
+
+// single is one server.
+type single struct{ *zkdtest.Server }
+
+func (s single) Each() []string { return []string{s.Addr()} }
+
+// several is a cluster. Restart does it to the leader.
+type several struct{ *zkdtest.Cluster }
+
+func (s several) Addr() string   { return s.Addrs() }
+func (s several) Each() []string { return strings.Split(s.Addrs(), ",") }
+func (s several) Restart() {
+	if l := s.Leader(); l != 0 {
+		s.Kill(l)
+		s.Cluster.Restart(l)
+	}
+}
+
+func newBackend(t testing.TB, nodes int, opts []zkdtest.Option) backend {
+	if nodes == 1 {
+		return single{zkdtest.Start(t, opts...)}
+	}
+	return several{zkdtest.StartCluster(t, nodes, opts...)}
+}
+
 // A rig is a server with clients, and looks at the end of the test whether anything was left
 // behind: a node that is not said to stay, a watch, a deletion in the background, a goroutine.
 type rig struct {
 	t    testing.TB
-	srv  *zkdtest.Server
-	stay []string // paths below which nodes may be left
+	srv  backend
+	stay []string        // paths below which nodes may be left
+	opts []client.Option // of all clients
 
 	mu      sync.Mutex
 	clients []*client.Client
@@ -63,13 +102,19 @@ type rig struct {
 
 func newRig(t testing.TB, opts ...zkdtest.Option) *rig {
 	t.Helper()
+	return newRigOf(t, *nodes, opts...)
+}
+
+// newRigOf makes a rig of so many servers.
+func newRigOf(t testing.TB, nodes int, opts ...zkdtest.Option) *rig {
+	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
 		if !t.Failed() {
 			goleak.VerifyNone(t, before)
 		}
 	})
-	r := &rig{t: t, srv: zkdtest.Start(t, opts...)}
+	r := &rig{t: t, srv: newBackend(t, nodes, opts)}
 	t.Cleanup(r.end)
 	return r
 }
@@ -80,7 +125,13 @@ func (r *rig) stays(paths ...string) { r.stay = append(r.stay, paths...) }
 // dial returns a client that the rig closes.
 func (r *rig) dial(opts ...client.Option) *client.Client {
 	r.t.Helper()
-	c, err := client.Dial(testContext(r.t), r.srv.Addr(), opts...)
+	return r.dialTo(r.srv.Addr(), opts...)
+}
+
+// dialTo is dial to another address than that of the servers.
+func (r *rig) dialTo(addr string, opts ...client.Option) *client.Client {
+	r.t.Helper()
+	c, err := client.Dial(testContext(r.t), addr, append(slices.Clone(r.opts), opts...)...)
 	require.NoError(r.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +178,7 @@ func (r *rig) checkClean() {
 	for ; ; time.Sleep(5 * time.Millisecond) { // between two looks at the condition
 		left = r.left(c)
 		if n := r.watches(); n != 0 {
-			left = append(left, strconv.Itoa(n)+" watches: "+ask(r.srv.Addr(), "wchp"))
+			left = append(left, strconv.Itoa(n)+" watches: "+r.ask("wchp"))
 		}
 		for _, c := range r.clients {
 			if s := c.Stats(); s.Watches+s.Subscriptions+s.Background > 0 {
@@ -156,7 +207,7 @@ func (r *rig) left(c *client.Client) []string {
 			return
 		}
 		_, numbered := trailingNumber(path)
-		stays := path == "/" || stat.EphemeralOwner == 0 && stat.DataLength == 0 && !numbered ||
+		stays := path == "/" || stat.EphemeralOwner == 0 && stat.DataLength == 0 && !numbered && base(path) != readyName ||
 			slices.ContainsFunc(r.stay, func(s string) bool { return path == s || strings.HasPrefix(path, s+"/") })
 		if !stays {
 			out = append(out, path)
@@ -171,13 +222,24 @@ func (r *rig) left(c *client.Client) []string {
 	return out
 }
 
-// watches is how many watches the server says it has.
-func (r *rig) watches() int {
-	m := regexp.MustCompile(`Total watches:(\d+)`).FindStringSubmatch(ask(r.srv.Addr(), "wchs"))
-	require.NotNil(r.t, m, "wchs")
-	n, err := strconv.Atoi(m[1])
-	require.NoError(r.t, err)
+// watches is how many watches the servers say they have.
+func (r *rig) watches() (n int) {
+	all := regexp.MustCompile(`Total watches:(\d+)`).FindAllStringSubmatch(r.ask("wchs"), -1)
+	require.Len(r.t, all, len(r.srv.Each()), "wchs")
+	for _, m := range all {
+		k, err := strconv.Atoi(m[1])
+		require.NoError(r.t, err)
+		n += k
+	}
 	return n
+}
+
+// ask sends a four-letter word to every server.
+func (r *rig) ask(word string) (out string) {
+	for _, addr := range r.srv.Each() {
+		out += ask(addr, word)
+	}
+	return out
 }
 
 // children lists a node's children, nil if it is not there.

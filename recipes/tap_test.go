@@ -20,6 +20,9 @@ type tap struct {
 	// op is that of the request, 0 for what is no reply. nil: all are passed on.
 	reply func(op wire.OpCode, frame []byte) bool
 
+	// request is told of each request before it is sent; nil: nobody is.
+	request func(op wire.OpCode)
+
 	silent atomic.Bool // swallow everything, in both directions
 	down   atomic.Bool // refuse to dial
 
@@ -74,6 +77,15 @@ func (p *tap) look() (ops map[wire.OpCode]int, events int) {
 	ops = maps.Clone(p.counts)
 	delete(ops, wire.OpPing)
 	return ops, p.events
+}
+
+// sent is how many requests have gone, without pings.
+func (p *tap) sent() (n int) {
+	ops, _ := p.look()
+	for _, k := range ops {
+		n += k
+	}
+	return n
 }
 
 type tapConn struct {
@@ -153,6 +165,9 @@ func (c *tapConn) Write(b []byte) (int, error) {
 			c.tap.mu.Lock()
 			c.tap.counts[op]++
 			c.tap.mu.Unlock()
+			if c.tap.request != nil {
+				c.tap.request(op)
+			}
 		}
 		c.out = c.out[n:]
 	}

@@ -3,18 +3,21 @@ package zkdtest
 import (
 	"context"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/local"
+	"github.com/zkd-project/zkd/server/replication/peer/memnet"
 )
 
 // A Cluster is several nodes inside a test, with everything that can go wrong between them.
 // Nodes are named by their numbers, from 1. Its methods may be called from any goroutine, but
 // not two for one node at a time; what goes wrong ends the test.
 type Cluster struct {
-	t testing.TB
-	c *local.Cluster
+	t   testing.TB
+	c   *local.Cluster
+	net *clientNet
 }
 
 // StartCluster runs a cluster of so many nodes and returns when all of them serve. It stops
@@ -27,8 +30,13 @@ func StartCluster(t testing.TB, nodes int, opts ...Option) *Cluster {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
+	clients, listen := &clientNet{}, (func(int) func(string) (net.Listener, error))(nil)
+	if o.memory {
+		clients.memory = memnet.New()
+		listen = func(node int) func(string) (net.Listener, error) { return clients.listenOn(local.MemoryHost(node)) }
+	}
 	c, err := local.Start(ctx, local.Options{
-		Nodes: nodes, Settings: append(defaults(), o.settings...), Logger: o.logger,
+		Nodes: nodes, Settings: append(defaults(), o.settings...), Logger: o.logger, Listen: listen,
 		Fatal: func(number int, err error) { t.Errorf("zkdtest: node %d: %v", number, err) },
 	})
 	if err != nil {
@@ -39,7 +47,18 @@ func StartCluster(t testing.TB, nodes int, opts ...Option) *Cluster {
 			t.Errorf("zkdtest: stop: %v", err)
 		}
 	})
-	return &Cluster{t, c}
+	return &Cluster{t, c, clients}
+}
+
+// Dial connects to an address of a node or of a proxy; see Server.Dial.
+func (c *Cluster) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return c.net.dial(ctx, network, addr)
+}
+
+// Proxy starts a proxy in front of a node. It ends with the test.
+func (c *Cluster) Proxy(node int) *Proxy {
+	c.t.Helper()
+	return c.net.proxy(c.t, func() string { return c.Addr(node) })
 }
 
 // Addr is the address of a node for clients, host:port. It stays the same over a restart.

@@ -12,4 +12,22 @@
 //
 //	c := zkdtest.StartCluster(t, 3)
 //	c.Kill(c.Leader())
+//
+// A Proxy in front of a node cuts a connection at the n-th frame, in either direction, loses or
+// delays single frames, answers garbage, or nothing at all:
+//
+//	p := srv.Proxy()
+//	p.At(zkdtest.ToClient, 3, zkdtest.Cut()) // the third reply from now on never arrives
+//
+// With InMemory a node or a cluster runs in a bubble of testing/synctest, where time is virtual.
+//
+// # Inside
+//
+//	client ── near ─┬─ pump, one per direction ─┬─ far ── node
+//	                └── judge: At, Silence, On ─┘
+//
+// A Proxy accepts in one goroutine and carries each connection in two, which end with it; Proxy.mu
+// guards what they are told to do and is not held while anything is read or written. InMemory
+// replaces TCP by connections in memory, since a goroutine that waits in the kernel keeps virtual
+// time from passing. For the same reason nothing in a bubble may wait for something outside.
 package zkdtest

@@ -12,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/config"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/replication"
+	"github.com/zkd-project/zkd/server/replication/peer/memnet"
 )
 
 // startLimit bounds a start that hangs, so that a test fails with a reason.
@@ -23,6 +24,7 @@ type Option func(*options)
 type options struct {
 	settings []config.Override
 	logger   *slog.Logger
+	memory   bool
 }
 
 // Set gives the node a key of zoo.cfg, for example Set("tickTime", "500").
@@ -37,12 +39,26 @@ func Logger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
 }
 
+// InMemory has clients connect over a network inside the process instead of TCP, so that a test can
+// run in a bubble of testing/synctest, where an idle hour takes a moment. Clients connect with
+// Dial:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		srv := zkdtest.Start(t, zkdtest.InMemory())
+//		c, err := client.Dial(ctx, srv.Addr(), client.WithDialer(srv.Dial))
+//
+// Everything that talks to the node has to be started in the bubble.
+func InMemory() Option {
+	return func(o *options) { o.memory = true }
+}
+
 // A Server is a node inside a test. Its methods may be called from any goroutine; what
 // goes wrong ends the test.
 type Server struct {
 	t      testing.TB
 	opts   options
 	stores *replication.MemoryStores
+	net    *clientNet
 
 	mu   sync.Mutex
 	srv  *server.Server // nil while stopped
@@ -57,8 +73,14 @@ func Start(t testing.TB, opts ...Option) *Server {
 	for _, o := range opts {
 		o(&s.opts)
 	}
+	port := "0"
+	if s.opts.memory {
+		s.net, port = &clientNet{memory: memnet.New()}, memoryPort
+	} else {
+		s.net = &clientNet{}
+	}
 	t.Cleanup(s.Stop)
-	s.start("0")
+	s.start(port)
 	return s
 }
 
@@ -99,7 +121,7 @@ func (s *Server) serve(cfg *config.Config) (*server.Server, error) {
 	defer cancel()
 	for {
 		srv, err := server.New(server.Options{
-			Config: cfg, Memory: true, Stores: s.stores, Logger: s.opts.logger,
+			Config: cfg, Memory: true, Stores: s.stores, Logger: s.opts.logger, Listen: s.net.listenOn(loopback),
 		})
 		if err != nil {
 			return nil, err
@@ -121,6 +143,18 @@ func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
+}
+
+// Dial connects to an address of the node or of one of its proxies. It is what clients of a node that
+// runs InMemory are given as their dialer; network is not looked at there.
+func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return s.net.dial(ctx, network, addr)
+}
+
+// Proxy starts a proxy in front of the node. It ends with the test.
+func (s *Server) Proxy() *Proxy {
+	s.t.Helper()
+	return s.net.proxy(s.t, s.Addr)
 }
 
 // Stop ends the node; its connections are closed and its data kept. Stopping a stopped node

@@ -81,7 +81,8 @@ public class Holder {
         CuratorFramework c = CuratorFrameworkFactory.newClient(args[0], 10000, 10000, new RetryOneTime(200));
         c.start();
         c.blockUntilConnected();
-        Lock lock = make(c, args[1], args[2]);
+        String path = args[2];
+        Lock lock = make(c, args[1], path);
         System.out.println("ready");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = in.readLine()) != null; ) {
@@ -89,6 +90,10 @@ public class Holder {
             String answer = "ok";
             switch (words[0]) {
                 case "acquire":
+                    if (words.length > 2 && !words[2].equals(path)) {
+                        path = words[2];
+                        lock = make(c, args[1], path);
+                    }
                     if (!lock.acquire(Long.parseLong(words[1]))) {
                         answer = "timeout";
                     }

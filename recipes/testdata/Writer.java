@@ -1,6 +1,7 @@
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.TreeSet;
+import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
@@ -16,6 +17,7 @@ import org.apache.curator.framework.recipes.queue.QueueConsumer;
 import org.apache.curator.framework.recipes.queue.QueueSerializer;
 import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryOneTime;
 
 /** Writes with Curator's recipes what interop_values_test.go reads, and reads what that writes. */
@@ -29,6 +31,16 @@ public class Writer {
             return new String(b);
         }
     };
+
+    /** What Curator's consumer of a queue has got. */
+    static class Taken extends LinkedBlockingQueue<String> implements QueueConsumer<String> {
+        public void consumeMessage(String s) {
+            add(s);
+        }
+
+        public void stateChanged(CuratorFramework c, ConnectionState s) {
+        }
+    }
 
     static QueueBuilder<String> queue(CuratorFramework c, String path) {
         return QueueBuilder.builder(c, (QueueConsumer<String>) null, TEXT, path);
@@ -78,7 +90,12 @@ public class Writer {
         b.leave();
         System.out.println("left");
         System.in.read(); // until our test has written
-        System.out.println(new String(new SimpleDistributedQueue(c, "/simple").take()) + " " + n.get().postValue() + " " + count.getCount()
+        Taken taken = new Taken();
+        DistributedQueue<String> multi = QueueBuilder.builder(c, taken, TEXT, "/multi").buildQueue();
+        multi.start();
+        String together = taken.take() + taken.take() + taken.take();
+        multi.close();
+        System.out.println(new String(new SimpleDistributedQueue(c, "/simple").take()) + " " + together + " " + n.get().postValue() + " " + count.getCount()
             + " " + new TreeSet<>(member.getCurrentMembers().keySet()));
         member.close();
         count.close();

@@ -1,4 +1,5 @@
 """Writes with kazoo's recipes what interop_values_test.go reads, and reads what that writes."""
+import datetime
 import logging
 import sys
 
@@ -21,6 +22,9 @@ party = client.Party("/party", "python")
 party.join()
 shallow = client.ShallowParty("/shallow", "python")
 shallow.join()
+hour = datetime.timedelta(hours=1)
+if not client.NonBlockingLease("/lease", hour, "python"):
+    sys.exit("the lease is not to be had")
 print("ready", flush=True)
 barrier = DoubleBarrier(client, "/barrier", 2)
 barrier.enter()
@@ -30,7 +34,8 @@ print("left", flush=True)
 sys.stdin.readline()
 item = locking.get(timeout=20)
 locking.consume()
-print(queue.get().decode(), item.decode(), client.Counter("/counter").value, sorted(party), sorted(shallow), flush=True)
+print(queue.get().decode(), item.decode(), client.Counter("/counter").value, sorted(party), sorted(shallow),
+      bool(client.NonBlockingLease("/lease-of-go", hour, "python")), flush=True)
 sys.stdin.readline()
 partitioner = SetPartitioner(client, "/partition", ["a", "b", "c", "d"], identifier="z", time_boundary=0.3)
 while not partitioner.acquired:

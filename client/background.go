@@ -47,6 +47,11 @@ type deletion struct {
 	version int32
 	session int64 // ends with this session; 0: goes on over sessions
 	before  int64 // a node that is younger is another's; 0: the name is unique
+	// A node of our session may be younger than that: its create was under way, and given up, when
+	// the deletion began. own is what the first sync has shown; what the session has made since then
+	// was made after the deletion was asked for, and stays. 0: not known, because the sync was lost.
+	own    int64
+	looked bool
 }
 
 // deleteLater starts a deletion. Called with mu held.
@@ -69,14 +74,19 @@ func (d *deletion) look() {
 	}
 	sync := d.request(wire.OpSync)
 	sync.frame = appendPathOnly(sync.frame, sync.op, "", d.path)
-	sync.onDone = func() {}
+	sync.onDone = func() {
+		if !d.looked && sync.err == nil && sync.code == wire.OK {
+			d.own = sync.zxid
+		}
+		d.looked = true
+	}
 	exists := d.request(wire.OpExists)
 	exists.frame = appendPathWatch(exists.frame, exists.op, "", d.path)
 	exists.onDone = func() {
 		dec := wire.NewDecoder(exists.body)
 		switch stat := dec.Stat(); {
 		case d.later(exists, d.look):
-		case exists.code != wire.OK || dec.Err() != nil || stat.Czxid > d.before:
+		case exists.code != wire.OK || dec.Err() != nil || !d.meant(&stat):
 			d.k.endBackground()
 		default:
 			d.remove()
@@ -84,6 +94,11 @@ func (d *deletion) look() {
 	}
 	d.k.enqueue(sync)
 	d.k.enqueue(exists)
+}
+
+// meant says whether a node is the one to be deleted, and not one that was made in its place.
+func (d *deletion) meant(stat *wire.Stat) bool {
+	return stat.Czxid <= d.before || stat.EphemeralOwner == d.session && d.session != 0 && stat.Czxid <= d.own
 }
 
 func (d *deletion) remove() {

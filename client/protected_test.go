@@ -383,6 +383,61 @@ func TestBackgroundDeletionEndsWithItsSession(t *testing.T) {
 	})
 }
 
+// The create of a node is under way and given up when the node is to be deleted: it is deleted all the
+// same. One that the session makes later, or another session, stays.
+func TestSureDeleteFindsWhatWasStillUnderWay(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		czxid int64
+		owner int64
+		gone  bool
+	}{
+		{"made by what was under way", 150, 0x77, true},
+		{"made by another session", 150, 0x99, false},
+		{"made later", 250, 0x77, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got seen
+				var late *fakeRequest
+				f := newFake(t, server(func(c *fakeConn, r fakeRequest) bool {
+					got.add(r)
+					switch r.Op {
+					case wire.OpCreate, wire.OpCreate2:
+						late = &r
+						return true
+					case wire.OpSync:
+						if late != nil {
+							c.zxid = 200
+							c.reply(*late, wire.NodeExists)
+							late = nil
+						}
+					case wire.OpExists:
+						stat := wire.Stat{Czxid: tt.czxid, EphemeralOwner: tt.owner}
+						c.reply(r, wire.OK, stat.Append(nil))
+						return true
+					}
+					return false
+				}))
+				c := f.client()
+				require.NoError(t, c.Sync(testContext(t), "/"))
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() {
+					_, _, err := c.Create(ctx, "/a", nil, ModeEphemeral, nil)
+					done <- err
+				}()
+				eventually(t, "it is under way", func() bool { return got.count(wire.OpCreate)+got.count(wire.OpCreate2) == 1 })
+				cancel()
+				require.ErrorIs(t, <-done, ErrUncertain)
+				require.ErrorIs(t, c.SureDelete(ctx, "/a", AnyVersion), context.Canceled)
+				eventually(t, "it is decided", func() bool { return c.Stats().Background == 0 })
+				require.Equal(t, tt.gone, got.count(wire.OpDelete) == 1)
+			})
+		})
+	}
+}
+
 // Another client has made the node again since: it stays.
 func TestSureDeleteSparesAnothersNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

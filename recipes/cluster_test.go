@@ -274,6 +274,7 @@ func TestFreshReadSeesWhatOneWasToldOf(t *testing.T) {
 	leader := cl.Leader()
 	a, b := r.dialTo(cl.Addr(leader)), r.dialTo(cl.Addr(leader%3+1))
 	create(t, a, "/n", "")
+	require.NoError(t, b.Sync(testContext(t), "/n")) // from here on it is there, with whatever data
 	stale := 0
 	for i := range 300 {
 		want := fmt.Sprint(i)
@@ -299,6 +300,7 @@ func TestEventComesBeforeTheReadThatShowsIt(t *testing.T) {
 	s.stays("/n")
 	c, w := s.join(), s.dial()
 	create(t, w, "/n", "")
+	require.NoError(t, c.Sync(testContext(t), "/n")) // its server may lag
 	sub, err := c.Subscribe(testContext(t), "/n", client.Persistent)
 	require.NoError(t, err)
 	defer sub.Close()

@@ -63,7 +63,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "replies are lost when a snapshot is installed", file: "server/apply.go",
-		old: "for _, c := range s.connections() {\n		c.abort()\n	}\n	s.expiry.rebuild", new: "s.expiry.rebuild",
+		old: "for _, c := range s.connections() {\n		c.abort()\n	}\n	if a := s.auditor", new: "if a := s.auditor",
 	},
 	{
 		name: "watches are forgotten by a reconnect", file: "server/serve.go",

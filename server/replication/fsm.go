@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -31,6 +33,7 @@ type fsm struct {
 	// Since the last snapshot:
 	bytes int64 // of log
 	count int64 // of commands
+	share int64 // percent of SnapshotBytes and SnapCount after which the next one is due; 0: not drawn
 }
 
 var _ raft.BatchingFSM = (*fsm)(nil)
@@ -66,14 +69,27 @@ func (f *fsm) ApplyBatch(entries []*raft.Log) []any {
 		f.count += int64(len(f.commands))
 	}
 	f.n.progressed()
-	o := &f.n.o
-	if o.SnapshotBytes > 0 && f.bytes >= o.SnapshotBytes || o.SnapCount > 0 && f.count >= int64(o.SnapCount) {
+	if f.due() {
 		f.n.keeper.want()
 	}
 	for len(f.replies) < len(entries) {
 		f.replies = append(f.replies, nil)
 	}
 	return f.replies[:len(entries)]
+}
+
+// due says whether enough has been applied for a snapshot. The members of a cluster apply the same
+// log: each draws how much is enough for it, so that not all of them write one at the same time.
+func (f *fsm) due() bool {
+	if f.share == 0 {
+		f.share = 100
+		if f.n.peers != nil {
+			f.share = 50 + rand.Int64N(51)
+		}
+	}
+	o := &f.n.o
+	return o.SnapshotBytes > 0 && f.bytes >= o.SnapshotBytes*f.share/100 ||
+		o.SnapCount > 0 && f.count >= int64(o.SnapCount)*f.share/100
 }
 
 // decode reads the whole entry before any of it is applied, and without the lock: a batch
@@ -129,7 +145,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.n.still() {
 		return nil, errClosing
 	}
-	f.bytes, f.count = 0, 0
+	f.bytes, f.count, f.share = 0, 0, 0
 	return &fsmSnapshot{n: f.n, s: f.n.machine.Snapshot()}, nil
 }
 
@@ -145,7 +161,7 @@ func (f *fsm) Restore(in io.ReadCloser) error {
 		f.n.fail(err)
 		return err
 	}
-	f.bytes, f.count = 0, 0
+	f.bytes, f.count, f.share = 0, 0, 0
 	failpoint.Hit(failpoint.InstallBefore)
 	<-f.n.begun
 	restart := f.n.endsBehind(r.d.index)
@@ -184,7 +200,7 @@ type fsmSnapshot struct {
 
 // Persist writes the snapshot, beside the applier.
 func (p *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
-	err := p.s.Write(p.n.mu.RLocker(), &stoppableWriter{sink, p.n})
+	err := p.s.Write(p.n.mu.RLocker(), &gentleWriter{Writer: sink, n: p.n})
 	if err == nil {
 		if z, ok := sink.(interface{ setZxid(zxid int64) }); ok {
 			z.setZxid(p.s.Zxid())
@@ -200,15 +216,30 @@ func (p *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 // Release lets the machine forget the snapshot.
 func (p *fsmSnapshot) Release() { p.s.Close() }
 
-// stoppableWriter ends a long write when the node is closing.
-type stoppableWriter struct {
+// gentleWriter ends a long write when the node is closing, and gives way to what is being applied:
+// a snapshot has time, and writers should not wait behind it for the processor and the disk.
+type gentleWriter struct {
 	io.Writer
-	n *Node
+	n       *Node
+	began   time.Time // the work since the last pause
+	applied uint64    // at that time
 }
 
-func (w *stoppableWriter) Write(p []byte) (int, error) {
+const (
+	// giveWay is how long a pause is, in multiples of the work before it.
+	giveWay = 2
+	// maxGiveWay bounds one pause.
+	maxGiveWay = 20 * time.Millisecond
+)
+
+func (w *gentleWriter) Write(p []byte) (int, error) {
 	if w.n.closing.Load() || w.n.restarting.Load() || w.n.InQuarantine() {
 		return 0, errClosing
 	}
+	applied := w.n.applied.Load()
+	if !w.began.IsZero() && applied != w.applied {
+		time.Sleep(min(giveWay*time.Since(w.began), maxGiveWay))
+	}
+	w.began, w.applied = time.Now(), applied
 	return w.Writer.Write(p)
 }

@@ -149,7 +149,8 @@ type Options struct {
 	Boot uint64
 
 	// SnapshotBytes of log are applied between two snapshots; negative: SnapCount alone
-	// decides. Too small: the server does little else; too large: restarts take long.
+	// decides. Too small: the server does little else; too large: restarts take long. In a
+	// cluster each server takes between a half and all of it, so that they take turns.
 	SnapshotBytes int64
 	// SnapCount commands are applied between two snapshots; 0: SnapshotBytes alone decides.
 	SnapCount int

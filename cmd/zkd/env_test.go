@@ -179,17 +179,7 @@ func startEntrypoint(t *testing.T, env []string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(zkdBinary, "docker-entrypoint")}
 	p.cmd.Env = env
-	stderr, err := p.cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	t.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() })
-	buf := make([]byte, 4096)
-	for !strings.Contains(p.log.String(), "msg=ready") {
-		n, err := stderr.Read(buf)
-		p.log.Write(buf[:n])
-		require.NoError(t, err, "zkd ended: %s", p.log.String())
-	}
-	go func() { _, _ = io.Copy(io.Discard, stderr) }()
+	p.run()
 	return p
 }
 

@@ -319,7 +319,7 @@ func (g *group) outcome(req client.ReconfigRequest) (ensemble.Config, error) {
 	return g.Change(req.Joining, req.Leaving, judge)
 }
 
-var errNoMembers = errors.New("the server runs alone: it has no server.N line, and members cannot be added")
+var errNoMembers = errors.New("the server runs alone: members can be added where its zoo.cfg has its own server.N line and standaloneEnabled=false")
 
 // changeError says what to do about a change that was not made.
 func changeError(err error) error {

@@ -115,7 +115,7 @@ func TestMemberSaysWhatIsWrongInOneLine(t *testing.T) {
 		{"credentials without scheme", "member list --auth s3cr3t", "--auth: write it as SCHEME:CREDENTIALS"},
 		{"a TLS file that is not there", "member list --tls-ca /no/such.pem", "TLS: "},
 		{"changes are off", "member remove 2 --server " + fixed.Addrs(), "set reconfigEnabled=true"},
-		{"a server alone", "member add 2=h:1:2;3 --server " + lone.Addr(), "no server.N line"},
+		{"a server alone", "member add 2=h:1:2;3 --server " + lone.Addr(), "standaloneEnabled=false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := strings.Fields(tt.args)
@@ -197,7 +197,7 @@ func TestMemberExplainsEveryAnswer(t *testing.T) {
 		client.ErrBadVersion:         "has changed meanwhile",
 		client.ErrReconfigInProgress: "another change is under way",
 		client.ErrNewConfigNoQuorum:  "nothing was changed: a server that is to join does not run",
-		client.ErrUnimplemented:      "no server.N line",
+		client.ErrUnimplemented:      "standaloneEnabled=false",
 		client.ErrBadArguments:       "fewer than two participants",
 		client.ErrThrottled:          client.ErrThrottled.Error(),
 	} {

@@ -69,6 +69,14 @@ func start(t *testing.T, dir, addr string, args ...string) *process {
 	require.NoError(t, err)
 	args = append([]string{"serve", "--data-dir", dir, "--client-address", host, "--client-port", port, "--set", "admin.enableServer=false"}, args...)
 	p := &process{t: t, cmd: exec.Command(zkdBinary, args...), addr: addr}
+	p.run()
+	return p
+}
+
+// run starts the process and returns when it is ready.
+func (p *process) run() {
+	t := p.t
+	t.Helper()
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
@@ -80,7 +88,6 @@ func start(t *testing.T, dir, addr string, args ...string) *process {
 		require.NoError(t, err, "zkd ended: %s", p.log.String())
 	}
 	go func() { _, _ = io.Copy(io.Discard, stderr) }()
-	return p
 }
 
 func (p *process) stop(sig syscall.Signal) error {

@@ -205,14 +205,22 @@ func (p *Proc) Exists(ctx context.Context, key string, watch bool) history.Op {
 
 // SyncGet reads what is newest: a sync and a read on one connection, sent together.
 func (p *Proc) SyncGet(ctx context.Context, key string) history.Op {
-	o := history.Op{F: "sync-get", Key: key, Note: p.note}
+	return p.synced(ctx, history.Op{F: "sync-get", Key: key, Note: p.note}, proto.OpGetData, func(o *history.Op, d *proto.Decoder) {
+		o.Value = string(d.Buffer())
+		o.Stat = stat(d)
+	})
+}
+
+// synced sends a sync and a read of o.Key together, and counts them as one operation; read takes the
+// read's record.
+func (p *Proc) synced(ctx context.Context, o history.Op, op proto.OpCode, read func(o *history.Op, d *proto.Decoder)) history.Op {
 	c, err := p.c.Conn(ctx, 0)
 	if err != nil {
 		o.Kind = history.Fail
 		return o
 	}
-	sync := c.Send(proto.OpSync, (&proto.PathRequest{Path: key}).Append(nil))
-	call := c.Send(proto.OpGetData, (&proto.PathWatchRequest{Path: key}).Append(nil))
+	sync := c.Send(proto.OpSync, (&proto.PathRequest{Path: o.Key}).Append(nil))
+	call := c.Send(op, (&proto.PathWatchRequest{Path: o.Key}).Append(nil))
 	wire.Wait(c, call, opTimeout)
 	<-sync.Done
 	o = p.result(c, call, o)
@@ -222,8 +230,7 @@ func (p *Proc) SyncGet(ctx context.Context, key string) history.Op {
 	}
 	d := proto.NewDecoder(call.Reply.Body)
 	if o.Kind == history.OK && o.Code == 0 {
-		o.Value = string(d.Buffer())
-		o.Stat = stat(&d)
+		read(&o, &d)
 	}
 	return p.record(o, &d, true)
 }
@@ -241,26 +248,7 @@ func (p *Proc) Children(ctx context.Context, key string, watch bool) history.Op 
 
 // SyncChildren lists the names of the children after a sync that travels with the request.
 func (p *Proc) SyncChildren(ctx context.Context, key string) history.Op {
-	o := history.Op{F: "children", Key: key, Note: "synced"}
-	c, err := p.c.Conn(ctx, 0)
-	if err != nil {
-		o.Kind = history.Fail
-		return o
-	}
-	sync := c.Send(proto.OpSync, (&proto.PathRequest{Path: key}).Append(nil))
-	call := c.Send(proto.OpGetChildren2, (&proto.PathWatchRequest{Path: key}).Append(nil))
-	wire.Wait(c, call, opTimeout)
-	<-sync.Done
-	o = p.result(c, call, o)
-	o.Begin = p.e.Rec.At(sync.Sent)
-	if sync.Err != nil || sync.Reply.Err != 0 {
-		o.Kind = history.Unknown
-	}
-	d := proto.NewDecoder(call.Reply.Body)
-	if o.Kind == history.OK && o.Code == 0 {
-		p.readNames(&o, &d)
-	}
-	return p.record(o, &d, true)
+	return p.synced(ctx, history.Op{F: "children", Key: key, Note: "synced"}, proto.OpGetChildren2, p.readNames)
 }
 
 // readNames reads the reply to getChildren2.

@@ -111,8 +111,13 @@ func TestRestartRejectsWhatIsMissingInBetween(t *testing.T) {
 			op(opCreate, 1, 2, "/r/a", "", 1), unknown(op(opCreate, 3, 9, "/r/b", "", 0)), op(opCreate, 4, 5, "/r/c", "", 3),
 			listOf(6, 1, "", "/r", "a"), // behind, and says so
 			listOf(8, 3, "synced", "/r", "a", "c"), listOf(20, 4, "synced", "/r", "a", "b", "c"),
+			unknown(op(opCreate, 30, 31, "/r/d", "", 0)), op(opCreate, 32, 33, "/r/d", "", 6), // tried again
+			unknown(op(opCreate, 50, 51, "/r/d", "", 0)),
+			listOf(40, 7, "synced", "/r", "a", "b", "c", "d"),
 		}
 	}, []change{
+		edit("the second try is lost", 9, func(o *history.Op) { o.Parts = o.Parts[:3] }),
+		edit("there before the first of several tries", 4, func(o *history.Op) { o.Parts = append(o.Parts, history.Part{Key: "d"}) }),
 		edit("lost after a restart", 5, func(o *history.Op) { o.Parts = o.Parts[:2] }),
 		edit("a sync that does not reach what was answered", 4, func(o *history.Op) { o.Zxid, o.Parts = 1, o.Parts[:1] }),
 		edit("a list that lacks what its zxid has", 3, func(o *history.Op) { o.Zxid = 3 }),

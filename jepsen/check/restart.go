@@ -25,19 +25,19 @@ func Restart(ops []history.Op) Result {
 		}
 		r.Checked++
 		there := names(list)
+		possible := map[string]bool{} // of several tries at one name any may have been the one
 		for _, o := range folders[list.Key] {
 			name := o.Key[len(list.Key)+1:]
 			must := o.Kind == history.OK && (o.Zxid <= list.Zxid || list.Note == "synced" && o.End < list.Begin)
-			switch {
-			case must && !there[name]:
+			if must && !there[name] {
 				r.add([]history.Op{*o, short(list)}, "%s was acknowledged and is lost", o.Key)
-			case there[name] && o.Begin > list.End:
-				r.add([]history.Op{*o, short(list)}, "%s is there before anybody has created it", o.Key)
 			}
-			delete(there, name)
+			possible[name] = possible[name] || o.Begin <= list.End
 		}
 		for name := range there {
-			r.add([]history.Op{short(list)}, "%s is in %s, and nobody can have created it", name, list.Key)
+			if !possible[name] {
+				r.add([]history.Op{short(list)}, "%s is in %s, and nobody can have created it by then", name, list.Key)
+			}
 		}
 	}
 	return r

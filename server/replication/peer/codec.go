@@ -202,6 +202,8 @@ type appendPiece struct {
 	prevIndex, prevTerm uint64
 	commit              uint64
 	entries             []*raft.Log
+
+	kept uint64 // the peer's kept when the piece was sent; it stays with the sender
 }
 
 // lastIndex is up to where a member that accepts the piece has the log of the sender.

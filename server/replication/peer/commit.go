@@ -126,6 +126,7 @@ func (g *progress) owns(index uint64) {
 func (p *peer) notePiece(k *link, piece *appendPiece) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	piece.kept = p.kept
 	if g := &p.progress; g.on == k && g.term == piece.term {
 		g.told = max(g.told, piece.commit)
 	}
@@ -146,24 +147,25 @@ func (p *peer) noteReply(piece *appendPiece, r *reply) {
 			}
 		case !r.success:
 			g.acked, g.told = 0, 0 // it did not look at the commit index either
-			p.missLocked(r.lastLog)
+			p.missLocked(piece.kept, r.lastLog)
 		}
 	}
 	p.mu.Unlock()
 	p.consider()
 }
 
-// missLocked looks whether the log of a member ends before what it has acknowledged and what was
-// committed with its help. Then its disk is not the one that it had: an old copy was put back,
-// or a disk that loses what it has synced. It gets all of it again, but until then it could
-// have elected somebody who has not got it either; so somebody should know.
-func (p *peer) missLocked(lastLog uint64) {
-	if lastLog >= p.kept || p.lacking == p.boot {
+// missLocked looks whether the log of a member ends before what it had acknowledged, and what was
+// committed with its help, when it was asked: of several answers the goroutines that wait for
+// them note the older one last at times. Then its disk is not the one that it had: an old copy
+// was put back, or a disk that loses what it has synced. It gets all of it again, but until then
+// it could have elected somebody who has not got it either; so somebody should know.
+func (p *peer) missLocked(kept, lastLog uint64) {
+	if lastLog >= kept || p.lacking == p.boot {
 		return
 	}
 	p.lacking = p.boot
 	p.t.o.Logger.Error("a member lacks log entries that it has acknowledged: its disk is an old copy, or has lost data. It gets them "+
-		"again; never put back a copy of a data directory, empty it instead", "member", p.id, "has", lastLog, "had", p.kept)
+		"again; never put back a copy of a data directory, empty it instead", "member", p.id, "has", lastLog, "had", kept)
 }
 
 // reconnect is for a link that has just come up: what the last one was told may be lost. What
@@ -239,6 +241,6 @@ func (p *peer) load() (*link, appendPiece) {
 	g := &p.progress
 	g.told = index
 	return g.on, appendPiece{
-		version: g.version, term: g.term, prevIndex: index, prevTerm: g.term, commit: index,
+		version: g.version, term: g.term, prevIndex: index, prevTerm: g.term, commit: index, kept: p.kept,
 	}
 }

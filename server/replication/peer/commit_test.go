@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -238,6 +240,31 @@ func TestCourierKeepsTheCommitLimit(t *testing.T) {
 		limit.Store(3)
 		s.all[0].Advance(4, 3)
 		require.EqualValues(t, 3, s.accept(2).LeaderCommitIndex)
+	})
+}
+
+// An answer that was given before the member acknowledged an entry, and is looked at afterwards,
+// is no sign of a lost disk; one to a later request is.
+func TestLackOfWhatWasAcknowledgedIsToldFromALateAnswer(t *testing.T) {
+	var said bytes.Buffer
+	logged := func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&said, nil)) }
+	play(t, 2, logged, func(t *testing.T, s *script) {
+		const message = "lacks log entries"
+		refuse := func() { s.answer(2, s.arrives(2), raft.AppendEntriesResponse{Term: 4, LastLog: 4}) }
+		late := s.raftSends(2, &raft.AppendEntriesRequest{Term: 4, PrevLogEntry: 5, PrevLogTerm: 4, Entries: entries(6, 4)})
+		refuse()
+		s.replicate(&raft.AppendEntriesRequest{Term: 4, PrevLogEntry: 4, PrevLogTerm: 3, Entries: entries(5, 4, 4)})
+		s.all[0].Advance(4, 6)
+		s.accept(2)
+		synctest.Wait()
+		require.False(t, s.finish(late).Success)
+		require.NotContains(t, said.String(), message)
+
+		lost := s.raftSends(2, &raft.AppendEntriesRequest{Term: 4, PrevLogEntry: 6, PrevLogTerm: 4, Entries: entries(7, 4)})
+		refuse()
+		require.False(t, s.finish(lost).Success)
+		require.Contains(t, said.String(), message)
+		require.Contains(t, said.String(), "has=4 had=6")
 	})
 }
 

@@ -1,16 +1,16 @@
-// Package freeport finds ports for servers that tests start as processes, whose ports must be
-// known before they start.
+// Package freeport finds ports for servers whose ports must be known before they start: processes
+// of tests, and clusters in one process whose members are named by their ports.
 //
 // The ports lie below the range that the kernel gives to outgoing connections: otherwise any
-// client of any test could take one between the search and the start, or while a server restarts.
+// client could take one between the search and the start, or while a server restarts.
 package freeport
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
-	"testing"
 )
 
 const lowest, highest = 15000, 32000
@@ -21,39 +21,56 @@ var handedOut = struct {
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
+// TB is what is needed of a test.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+}
+
 // Addr returns an address of 127.0.0.1 where nobody listens.
-func Addr(t testing.TB) string {
+func Addr(t TB) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", Row(t, 1))
 }
 
 // Row returns the first of n ports in a row that nobody listens on at 127.0.0.1.
-func Row(t testing.TB, n int) int {
+func Row(t TB, n int) int {
 	t.Helper()
+	first, err := Find("127.0.0.1", n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return first
+}
+
+// Find returns the first of n ports in a row that nobody listens on at host, an address of this
+// machine. No port is returned twice in the life of a process, whatever the host.
+func Find(host string, n int) (int, error) {
 	handedOut.Lock()
 	defer handedOut.Unlock()
+	var why error
 	for range 1000 {
-		if first := lowest + rand.IntN(highest-lowest-n); free(first, n) {
+		first := lowest + rand.IntN(highest-lowest-n)
+		if why = free(host, first, n); why == nil {
 			for i := range n {
 				handedOut.ports[first+i] = true
 			}
-			return first
+			return first, nil
 		}
 	}
-	t.Fatalf("no %d free ports in a row between %d and %d", n, lowest, highest)
-	return 0
+	return 0, fmt.Errorf("no %d free ports in a row between %d and %d at %s: %w", n, lowest, highest, host, why)
 }
 
-func free(first, n int) bool {
+func free(host string, first, n int) error {
 	for port := first; port < first+n; port++ {
 		if handedOut.ports[port] {
-			return false
+			return fmt.Errorf("port %d was given away", port)
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
-			return false
+			return err
 		}
 		_ = l.Close()
 	}
-	return true
+	return nil
 }

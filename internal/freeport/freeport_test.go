@@ -27,9 +27,10 @@ func TestATakenPortBreaksARow(t *testing.T) {
 		delete(handedOut.ports, first+i)
 		handedOut.Unlock()
 	}
-	require.True(t, free(first, 3))
+	require.NoError(t, free("127.0.0.1", first, 3))
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+1))
 	require.NoError(t, err)
 	defer l.Close()
-	require.False(t, free(first, 3))
+	require.Error(t, free("127.0.0.1", first, 3))
+	require.NoError(t, free("127.0.0.2", first, 3))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/replication/peer/memnet"
@@ -110,12 +111,7 @@ func (c *Cluster) freePort() (int, error) {
 	if c.o.Listen != nil {
 		return memoryPort, nil
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return freeport.Find("127.0.0.1", 1)
 }
 
 // Line is the text of a server in a reconfig.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os/exec"
 
+	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/jepsen/netem"
 )
 
@@ -24,26 +25,16 @@ type loopback struct {
 // Loopback is a Driver that works on every machine.
 func Loopback(servers int) (Driver, error) {
 	l := &loopback{table: netem.NewTable(), proxies: map[[2]int]*netem.Proxy{}}
-	// All ports are held until all are known, so that they differ.
-	var held []net.Listener
-	for i := range 2 * servers {
-		// An address that no outgoing connection is given as its own while a server is down.
-		nc, err := net.Listen("tcp", fmt.Sprintf("127.0.100.%d:0", 1+i/2))
+	for i := 1; i <= servers; i++ {
+		host := fmt.Sprintf("127.0.100.%d", i)
+		port, err := freeport.Find(host, 2)
 		if err != nil {
 			return nil, err
 		}
-		held = append(held, nc)
-		if i%2 == 0 {
-			l.client = append(l.client, nc.Addr().String())
-		} else {
-			l.peer = append(l.peer, nc.Addr().String())
-		}
+		l.client = append(l.client, fmt.Sprintf("%s:%d", host, port))
+		l.peer = append(l.peer, fmt.Sprintf("%s:%d", host, port+1))
 	}
-	err := l.open(servers)
-	for _, nc := range held {
-		err = errors.Join(err, nc.Close())
-	}
-	if err != nil {
+	if err := l.open(servers); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

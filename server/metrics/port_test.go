@@ -42,7 +42,7 @@ func get(t *testing.T, c *http.Client, url string) (string, error) {
 }
 
 func TestPortIsOpenedAndClosed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", freeport.Addr(t))
 	require.NoError(t, err)
 	o := options(leaderStats())
 	o.Config.HTTPPort = l.Addr().(*net.TCPAddr).Port

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,28 +16,36 @@ const digestEvery = 128
 // compareDigests has all servers come to the same transaction and compares what they hold at
 // every one of which two of them know the digest.
 func (r *run) compareDigests(ctx context.Context, e *workload.Env) {
-	limit, cancel := context.WithTimeout(ctx, recovery)
-	defer cancel()
-	// So many writes cross a multiple at which a digest is kept.
-	if err := e.Churn(limit, digestEvery+1); err != nil {
-		r.verdict.trouble("the cluster takes no writes after the last fault: %v", err)
-		return
-	}
-	for {
-		all, newest := r.digests()
-		same := true
-		for _, z := range newest {
-			same = same && z != "" && z == newest[0]
+	var newest []string
+	for began := time.Now(); len(newest) == 0 || time.Since(began) < recovery; {
+		// So many writes cross a multiple at which a digest is kept, unless the leader changes among
+		// them, with which the count begins anew: then there is another turn.
+		limit, cancel := context.WithTimeout(ctx, recovery)
+		err := e.Churn(limit, digestEvery+1)
+		cancel()
+		if err != nil {
+			r.verdict.trouble("the cluster takes no writes after the last fault: %v", err)
+			return
 		}
-		if same {
+		var all []map[string]string
+		if all, newest = r.sameDigests(recovery / 3); all != nil {
 			r.compare(all)
 			return
 		}
-		select {
-		case <-limit.Done():
-			r.verdict.trouble("servers do not come to the same transaction: their newest digests are of %v", newest)
-			return
-		case <-time.After(50 * time.Millisecond):
+	}
+	r.verdict.trouble("servers do not come to the same transaction: their newest digests are of %q", newest)
+}
+
+// sameDigests waits until all servers have their newest digest of the same transaction. If they do
+// not come to that in time, there are none, but what is the newest of each.
+func (r *run) sameDigests(patience time.Duration) (all []map[string]string, newest []string) {
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		all, newest = r.digests()
+		if !slices.ContainsFunc(newest, func(z string) bool { return z == "" || z != newest[0] }) {
+			return all, newest
+		}
+		if time.Since(began) > patience {
+			return nil, newest
 		}
 	}
 }
@@ -46,7 +55,7 @@ func (r *run) digests() (all []map[string]string, newest []string) {
 	for i := 1; i <= r.o.Nodes; i++ {
 		known := map[string]string{}
 		last := ""
-		for line := range strings.Lines(r.c.Word(i, "hash")) {
+		for line := range strings.Lines(r.c.WordWithin(i, "hash", recovery/3)) {
 			if zxid, digest, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
 				known[zxid] = digest
 				last = zxid

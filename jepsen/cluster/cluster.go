@@ -338,17 +338,22 @@ func lastLine(path string) string {
 // Word asks a server a four-letter word, around the faults of the network; "" if it does not
 // answer soon.
 func (c *Cluster) Word(i int, word string) string {
+	return c.WordWithin(i, word, 500*time.Millisecond)
+}
+
+// WordWithin is Word with as much time as the caller has, not what a look at a paused server may take.
+func (c *Cluster) WordWithin(i int, word string, patience time.Duration) string {
 	if !c.Running(i) {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	nc, err := c.d.Look(ctx, i)
 	if err != nil {
 		return ""
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(500 * time.Millisecond))
+	_ = nc.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(nc, word)
 	b, _ := io.ReadAll(nc)
 	return string(b)

@@ -96,7 +96,7 @@ func (n *Node) openPeers() error {
 	n.peers, err = peer.New(peer.Options{
 		ID: n.stores.id.serverID(), Cluster: n.stores.id.joined(), Boot: n.o.Boot,
 		Listen: c.Listen, AlsoListen: c.AlsoListen, Network: c.Network, TLS: c.TLS, Roots: c.Roots, Resolve: n.resolve,
-		Voters: n.voters, CommitLimit: n.commitLimit, PeerDown: n.peerDown, Introduce: n.introduce,
+		Leads: n.leadsIn, Voters: n.voters, CommitLimit: n.commitLimit, PeerDown: n.peerDown, Introduce: n.introduce,
 		BeforeAnswer: n.durability.settle, Spool: n.spool(), Logger: n.o.Logger,
 	})
 	if err != nil {
@@ -124,6 +124,11 @@ func (n *Node) resolve(id raft.ServerID) ([]string, error) {
 		}
 	}
 	return nil, fmt.Errorf("server %d is no member, and there is no line server.%d", number, number)
+}
+
+// leadsIn says whether this server leads in a term.
+func (n *Node) leadsIn(term uint64) bool {
+	return !n.up.Load() || n.raft().State() == raft.Leader && n.raft().CurrentTerm() == term
 }
 
 // voters of raft's latest configuration.

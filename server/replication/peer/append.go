@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -15,6 +16,10 @@ func (t *Transport) AppendEntries(id raft.ServerID, _ raft.ServerAddress, args *
 		return err
 	}
 	s, err := p.appendEntries(args)
+	if errors.As(err, new(absentError)) && !isHeartbeat(args) {
+		p.await(args.Term)
+		s, err = p.appendEntries(args)
+	}
 	if err != nil {
 		return err
 	}
@@ -46,7 +51,7 @@ func (p *peer) appendEntries(args *raft.AppendEntriesRequest) (*sending, error) 
 	for {
 		k, err := p.link(t.ctx, lineRaft)
 		if err != nil {
-			return nil, err
+			return nil, absentError{err}
 		}
 		s := &sending{p: p, k: k, pieces: pieces}
 		if err := s.send(); err != errIdle {

@@ -31,6 +31,12 @@ const (
 	// workingInterval is how often a member that installs a snapshot says so.
 	workingInterval = time.Second
 
+	// absentPatience is how long a request waits for a member that cannot be reached. It is far
+	// longer than raft's longest pause, so that a member hardly ever comes back during one.
+	absentPatience = time.Minute
+	// absentInterval is how often such a request looks whether raft here still leads.
+	absentInterval = 250 * time.Millisecond
+
 	// defaultMaxInflight requests of a pipeline are on their way. raft packs all entries
 	// that wait into the next request, so more in flight makes smaller requests.
 	defaultMaxInflight = 4

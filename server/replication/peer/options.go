@@ -57,6 +57,9 @@ type Options struct {
 	// CommitLimit is the highest commit index that may be told to others; nil: no limit. It
 	// is called for every AppendEntries. When it rises, call Advance.
 	CommitLimit func() uint64
+	// Leads says whether raft here leads in a term; nil: as long as it asks. Requests to members
+	// that are away wait no longer than that.
+	Leads func(term uint64) bool
 	// BeforeAnswer is called before an answer of raft here is sent to another member: it may
 	// acknowledge entries that were stored before, in another role.
 	BeforeAnswer func()
@@ -120,6 +123,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Introduce == nil {
 		o.Introduce = func() Introduction { return Introduction{} }
+	}
+	if o.Leads == nil {
+		o.Leads = func(uint64) bool { return true }
 	}
 	if o.BeforeAnswer == nil {
 		o.BeforeAnswer = func() {}

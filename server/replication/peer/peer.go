@@ -50,6 +50,8 @@ type peer struct {
 	lacking  uint64 // nonce of the process that was found to lack some of that
 	carrying bool   // the courier runs
 	looking  looking
+
+	up broadcast // links[lineRaft] is new
 }
 
 // dialing is a dial that callers wait for together.
@@ -114,6 +116,9 @@ func (p *peer) connect(l line, d *dialing) {
 	close(d.done)
 	if d.link == nil {
 		return
+	}
+	if l == lineRaft {
+		p.up.fire()
 	}
 	p.consider()
 	d.link.run()

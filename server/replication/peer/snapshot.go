@@ -47,6 +47,10 @@ func (t *Transport) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, args
 	}
 	c, err := t.dial(t.ctx, id, KindSnapshot)
 	if err != nil {
+		p.await(args.Term)
+		c, err = t.dial(t.ctx, id, KindSnapshot)
+	}
+	if err != nil {
 		return err
 	}
 	defer t.drop(c)

@@ -38,6 +38,7 @@ type Transport struct {
 	cluster   atomic.Pointer[string] // what only members know; nil: none yet
 	committed atomic.Pointer[commit] // what Advance was told last
 	spooling  chan struct{}          // a token per snapshot that is being received
+	hurry     broadcast              // nobody should wait for a member that is away
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool

@@ -1,8 +1,11 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"syscall"
 	"time"
 )
 
@@ -35,10 +38,26 @@ func arm(w *World, servers []int, lines ...string) (heal func() error) {
 		}
 	}
 	return func() error {
+		var errs []error
 		for _, i := range servers {
-			_ = w.Points(i, "clear")
+			errs = append(errs, disarm(w, i))
 		}
-		return nil
+		return errors.Join(errs...)
+	}
+}
+
+// disarm ends what a server does at points. A process that has ended since, or was started again, has
+// forgotten it; one that does not answer is busy, or has no descriptor left, and is told again: else
+// it would go on after the last fault.
+func disarm(w *World, server int) error {
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		err := w.Points(server, "clear")
+		switch {
+		case err == nil, errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+			return nil
+		case time.Since(began) > time.Minute:
+			return fmt.Errorf("server %d cannot be told to end its faults: %w", server, err)
+		}
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -133,7 +135,38 @@ func (i *Image) unmount() error {
 		return nil
 	}
 	i.mounted = false
-	return run("umount", i.at)
+	if err := run("umount", i.at); err != nil {
+		return err
+	}
+	return i.awaitDetached()
+}
+
+// awaitDetached waits until no loop device has the file any more: the kernel lets go of it some time
+// after the unmount, and what is mounted from it before then can show an older state.
+func (i *Image) awaitDetached() error {
+	file, err := filepath.EvalSymlinks(i.file)
+	if err == nil {
+		file, err = filepath.Abs(file)
+	}
+	if err != nil {
+		return err
+	}
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		devices, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+		if err != nil {
+			return err
+		}
+		attached := slices.ContainsFunc(devices, func(d string) bool {
+			b, err := os.ReadFile(d) // gone is as good as another one
+			return err == nil && strings.TrimSuffix(string(b), "\n") == file
+		})
+		if !attached {
+			return nil
+		}
+		if time.Since(began) > 30*time.Second {
+			return fmt.Errorf("%s is unmounted, and a loop device still has it after 30 s", file)
+		}
+	}
 }
 
 // Close unmounts it; the file is left.

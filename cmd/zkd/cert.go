@@ -146,7 +146,7 @@ func certShowCommand() *cobra.Command {
 		Use:     "show FILE",
 		Short:   "Print what is in a file of certificates; of a key only its kind",
 		Example: "  zkd cert show /etc/zkd/tls/node-2.pem",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the file, for example: zkd cert show ca/node-1.pem"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := cert.ReadFile(args[0])
 			if err != nil {

@@ -80,7 +80,7 @@ func TestCertMistakesAreOneLineAndChangeNothing(t *testing.T) {
 		{"node --id 2 --host zkd-member-1 --dir " + dir, `host "zkd-member-1" names a server`},
 		{"node --id 2 --dir " + empty, "there is no CA in " + empty},
 		{"node --id 2 --out " + empty + "/none/x.pem --dir " + dir, "cannot write " + empty + "/none/x.pem: "},
-		{"show", "accepts 1 arg(s), received 0"},
+		{"show", "name the file, for example"},
 		{"show " + empty + "/none", "no such file"},
 		{"show " + text, text + ": neither a certificate nor a private key in PEM is in it"},
 		{"show " + dir, "is a directory"},

@@ -18,7 +18,7 @@ func checkCommand() *cobra.Command {
 Every checksum is verified, the newest snapshot is loaded and its invariants are checked, and
 log and snapshots must fit together. Exit code 0: all is well. 3: something is damaged.`,
 		Example: "  zkd check ./zkd-data\n  zkd check /var/lib/zkd --log-dir /var/log/zkd",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the data directory, for example: zkd check /var/lib/zkd"),
 		RunE: func(c *cobra.Command, args []string) error {
 			out := c.OutOrStdout()
 			report, err := replication.CheckDir(args[0], logDir, func(line string) { fmt.Fprintln(out, line) })

@@ -33,6 +33,10 @@ func devCluster(src config.Sources, nodes int) error {
 		Nodes: nodes, Settings: src.Overrides, Env: src.Env, FirstPort: cfg.ClientPort, Logger: log,
 		Fatal: func(_ int, err error) { fatal <- err },
 	})
+	if stoppedBySignal(ctx, err) {
+		log.Info("stopped before it served")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

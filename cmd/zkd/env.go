@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/ensemble"
 )
 
 // The variables of ZooKeeper's official container image (github.com/31z4/zookeeper-docker), so
@@ -233,6 +235,9 @@ func (c *container) sources(env []string) config.Sources {
 func (c *container) load(env []string) (*config.Config, error) {
 	made := missing(c.confFile)
 	cfg, _, err := config.Load(c.sources(env)) // serve tells the warnings
+	if err == nil && missing(c.myIDFile) {
+		err = c.checkMyID()
+	}
 	var bad *config.Error
 	if !errors.As(err, &bad) {
 		return cfg, err
@@ -249,6 +254,18 @@ func (c *container) load(env []string) (*config.Config, error) {
 	return nil, bad
 }
 
+// checkMyID looks at a number that a server alone does not need: it is written into a file that
+// counts from then on, whatever the variable says, and would keep the server out of every cluster.
+func (c *container) checkMyID() error {
+	if n, err := strconv.Atoi(c.myID); err == nil && n >= 1 && n <= ensemble.MaxID {
+		return nil
+	}
+	return &config.Error{Problems: []config.Problem{{
+		Origin: config.Origin{Name: "environment " + envMyID},
+		Text:   fmt.Sprintf("%q is no number of a server; allowed: 1 to %d, or %s", c.myID, ensemble.MaxID, fromHostname),
+	}}}
+}
+
 func missing(name string) bool {
 	_, err := os.Stat(name)
 	return errors.Is(err, fs.ErrNotExist)
@@ -260,7 +277,8 @@ func (c *container) write() error {
 		if err := os.MkdirAll(filepath.Dir(c.myIDFile), 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(c.myIDFile, []byte(c.myID+"\n"), 0o600); err != nil {
+		// A crash must not leave an empty file: it would be taken as it is, and stop every start.
+		if err := vfs.WriteFileAtomic(vfs.OS, filepath.Dir(c.myIDFile), c.myIDFile, []byte(c.myID+"\n"), 0o600); err != nil {
 			return err
 		}
 	} else if text, err := os.ReadFile(c.myIDFile); err == nil && strings.TrimSpace(string(text)) != c.myID {
@@ -270,7 +288,7 @@ func (c *container) write() error {
 		c.notes = append(c.notes, c.confFile+" exists, so of the variables ZOO_… only ZOO_MY_ID counts")
 		return nil
 	}
-	if err := os.WriteFile(c.confFile, []byte(c.text()), 0o600); err != nil {
+	if err := vfs.WriteFileAtomic(vfs.OS, filepath.Dir(c.confFile), c.confFile, []byte(c.text()), 0o600); err != nil {
 		c.notes = append(c.notes, "the configuration is kept in memory: "+err.Error())
 	}
 	return nil

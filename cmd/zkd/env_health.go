@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/server/fourletter"
 )
 
 func healthcheckCommand() *cobra.Command {
@@ -29,9 +30,9 @@ func healthcheckCommand() *cobra.Command {
 		Long: `Ask the server on this machine whether it serves clients; exit code 0: it does.
 
 It looks for the server's ports where the server itself does: in the file of --config, or, as
-docker-entrypoint, in /conf/zoo.cfg and the environment. The admin server is asked for /readyz;
-where there is none, the client port for srvr. --live asks only whether the process answers:
-a server that has no leader is alive, and to start it anew would not help.`,
+docker-entrypoint, in /conf/zoo.cfg and the environment. The client port is asked for srvr; where
+there is none, or none that answers, the admin server for /readyz. --live asks only whether the
+process answers: a server that has no leader is alive, and to start it anew would not help.`,
 		Example: "  zkd healthcheck --config /etc/zkd/zoo.cfg\n  zkd healthcheck --live",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -65,23 +66,36 @@ func runningConfig(file string) (*config.Config, error) {
 	return c.load(env)
 }
 
-// health asks the admin server, and the client port where that cannot be asked: a server goes
-// on without its admin server if the port is taken.
+// health asks the client port, which is this server's own: it does not run without it. The admin port
+// may be that of another program, or of another server on this machine, since a server goes on if it
+// is taken. It is asked where there is no plain client port, or where that does not answer, as when
+// there are too many connections.
 func health(ctx context.Context, cfg *config.Config, live bool) error {
-	var adminErr error
-	if cfg.Admin.Enabled && cfg.Admin.Port > 0 {
-		var answered bool
-		if answered, adminErr = askAdmin(ctx, &cfg.Admin, live); answered {
-			return adminErr
+	withAdmin := cfg.Admin.Enabled && cfg.Admin.Port > 0
+	var reasons []string
+	if cfg.ClientPort > 0 {
+		asking, cancel := ctx, context.CancelFunc(func() {})
+		if deadline, ok := ctx.Deadline(); ok && withAdmin { // leave time for the other
+			asking, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 		}
+		answered, err := askClientPort(asking, reach(cfg.ClientPortAddress, cfg.ClientPort), live)
+		cancel()
+		if answered {
+			return err
+		}
+		reasons = append(reasons, err.Error())
 	}
-	if cfg.ClientPort <= 0 {
-		return errors.Join(adminErr, errors.New("there is no plain client port to ask"))
+	if withAdmin {
+		answered, err := askAdmin(ctx, &cfg.Admin, live)
+		if answered {
+			return err
+		}
+		reasons = append(reasons, err.Error())
 	}
-	if err := askClientPort(ctx, reach(cfg.ClientPortAddress, cfg.ClientPort), live); err != nil {
-		return errors.Join(adminErr, err)
+	if len(reasons) == 0 {
+		return errors.New("there is neither a plain client port nor an admin port to ask")
 	}
-	return nil
+	return errors.New(strings.Join(reasons, "; "))
 }
 
 // reach is where a program on the same machine finds a port.
@@ -118,33 +132,44 @@ func askAdmin(ctx context.Context, a *config.Admin, live bool) (answered bool, e
 	}
 	defer r.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 4096)) // what has come says enough
-	if r.StatusCode != http.StatusOK {
-		return true, fmt.Errorf("%s: %s: %s", req.URL, r.Status, strings.TrimSpace(string(body)))
+	text := strings.TrimSpace(string(body))
+	switch {
+	case r.StatusCode == http.StatusOK && text == "ok":
+		return true, nil
+	case r.StatusCode == http.StatusServiceUnavailable && strings.HasPrefix(text, "not "):
+		return true, fmt.Errorf("%s: %s", req.URL, text)
 	}
-	return true, nil
+	return false, fmt.Errorf("%s is answered by another program: %s", req.URL, r.Status)
 }
 
 // askClientPort uses srvr, the only word that cannot be switched off.
-func askClientPort(ctx context.Context, addr string, live bool) error {
+func askClientPort(ctx context.Context, addr string, live bool) (answered bool, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return err
+		return false, err
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, 4096))
+	text := strings.TrimSpace(string(answer))
 	switch {
-	case len(answer) == 0:
-		return errors.Join(fmt.Errorf("%s does not answer", addr), err)
-	case !live && !strings.HasPrefix(string(answer), "Zookeeper version:"):
-		return fmt.Errorf("%s: %s", addr, strings.TrimSpace(string(answer)))
+	case text == "" && err != nil:
+		return false, fmt.Errorf("%s does not answer: %w", addr, err)
+	case text == "":
+		return false, fmt.Errorf("%s does not answer", addr)
+	case live:
+		return true, nil
+	case !strings.HasPrefix(text, "Zookeeper version:"):
+		return true, fmt.Errorf("%s: %s", addr, text)
+	case strings.Contains(text, "\nMode: "+fourletter.ModeReadOnly):
+		return true, fmt.Errorf("%s: not serving: there is no leader, it only reads", addr)
 	}
-	return nil
+	return true, nil
 }

@@ -128,9 +128,10 @@ func TestMessagesNameTheVariable(t *testing.T) {
 		{"ZOO_SERVERS=server.1=a", "environment ZOO_SERVERS: server.1: "},
 		{"ZOO_CFG_EXTRA=zkd.logFomat=json", "environment ZOO_CFG_EXTRA: zkd.logFomat: unknown key of zkd"},
 		{"ZOO_MY_ID=one", "environment ZOO_MY_ID: "},
+		{"ZOO_MY_ID=256 ZOO_STANDALONE_ENABLED=true", `environment ZOO_MY_ID: "256" is no number of a server`},
 		{"JVMFLAGS=-Djute.maxbuffer=big", "environment JVMFLAGS: jute.maxbuffer: "},
 	} {
-		env := append(where[:len(where):len(where)], "ZOO_STANDALONE_ENABLED=false", tt.set)
+		env := append(append(where[:len(where):len(where)], "ZOO_STANDALONE_ENABLED=false"), strings.Fields(tt.set)...)
 		c, err := newContainer(env, noHostname)
 		require.NoError(t, err)
 		_, err = c.load(env)
@@ -223,29 +224,71 @@ func TestHealthTellsAliveFromReady(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			http.Error(w, "not serving: there is no leader", http.StatusServiceUnavailable)
+			return
 		}
+		_, _ = io.WriteString(w, "ok\n")
 	}))
 	defer web.Close()
-	words, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer words.Close()
-	go func() {
-		for {
-			c, err := words.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.ReadFull(c, make([]byte, 4))
-			_, _ = io.WriteString(c, "This ZooKeeper instance is not currently serving requests\n")
-			_ = c.Close()
-		}
-	}()
+	words := answering(t, "This ZooKeeper instance is not currently serving requests\n")
 	port := func(a net.Addr) int { return a.(*net.TCPAddr).Port }
 	withAdmin := &config.Config{Admin: config.Admin{Enabled: true, Port: port(web.Listener.Addr())}}
-	wordsOnly := &config.Config{ClientPort: port(words.Addr())}
+	wordsOnly := &config.Config{ClientPort: port(words)}
 	for _, cfg := range []*config.Config{withAdmin, wordsOnly} {
 		require.NoError(t, health(t.Context(), cfg, true))
 		require.ErrorContains(t, health(t.Context(), cfg, false), "not ")
 	}
+	readOnly := &config.Config{ClientPort: port(answering(t, "Zookeeper version: 3.9.5\nMode: read-only\nNode count: 5\n"))}
+	require.NoError(t, health(t.Context(), readOnly, true))
+	require.ErrorContains(t, health(t.Context(), readOnly, false), "no leader")
 	require.Error(t, health(t.Context(), &config.Config{}, true))
+}
+
+// answering is a port that says this to everybody.
+func answering(t *testing.T, text string) net.Addr {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(c, make([]byte, 4))
+			_, _ = io.WriteString(c, text)
+			_ = c.Close()
+		}
+	}()
+	return l.Addr()
+}
+
+// A server goes on without its admin port if that is taken: what another program answers there says
+// nothing about it.
+func TestHealthIsNotThatOfAnotherProgram(t *testing.T) {
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not serving: it is another server", http.StatusServiceUnavailable)
+	}))
+	defer down.Close()
+	port := func(a net.Addr) int { return a.(*net.TCPAddr).Port }
+	serves := port(answering(t, "Zookeeper version: 3.9.5\nMode: leader\nNode count: 5\n"))
+	silent, ready := port(answering(t, "")), httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "ok\n")
+	}))
+	defer ready.Close()
+	for _, admin := range []net.Addr{other.Listener.Addr(), down.Listener.Addr()} {
+		cfg := &config.Config{ClientPort: serves, Admin: config.Admin{Enabled: true, Port: port(admin)}}
+		require.NoError(t, health(t.Context(), cfg, false))
+		cfg.ClientPort = -1
+		require.Error(t, health(t.Context(), cfg, false))
+	}
+	tooMany := &config.Config{ClientPort: silent, Admin: config.Admin{Enabled: true, Port: port(ready.Listener.Addr())}}
+	require.NoError(t, health(t.Context(), tooMany, false), "the admin server is asked then")
+	tooMany.Admin.Port = port(other.Listener.Addr())
+	err := health(t.Context(), tooMany, false)
+	require.ErrorContains(t, err, "does not answer")
+	require.ErrorContains(t, err, "another program")
+	require.NotContains(t, err.Error(), "\n")
 }

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -38,10 +41,15 @@ Sessions go along, with their ephemeral nodes. ZooKeeper computes the passwords 
 only the clients of sessions that were imported from it can go on with them; the others get
 a new session, and their ephemeral nodes go when the old one expires.`,
 		Example: "  zkd export --data-dir /var/lib/zkd /var/lib/zookeeper",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the directory to make, for example: zkd export --data-dir /var/lib/zkd /var/lib/zookeeper"),
 		RunE: func(c *cobra.Command, args []string) error {
+			// The copy that is worked on would stay behind if the signal just ended the process. A
+			// second one does.
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			defer context.AfterFunc(ctx, stop)()
 			p := newProgress(c.ErrOrStderr())
-			text, err := export(dataDir, logDir, args[0], p)
+			text, err := export(ctx, dataDir, logDir, args[0], p)
 			p.clear()
 			if err != nil {
 				return startError(err)
@@ -55,7 +63,7 @@ a new session, and their ephemeral nodes go when the old one expires.`,
 	return c
 }
 
-func export(dataDir, logDir, target string, p *progress) (string, error) {
+func export(ctx context.Context, dataDir, logDir, target string, p *progress) (string, error) {
 	if dataDir == "" {
 		return "", errors.New("name the data directory to be read: --data-dir DIR")
 	}
@@ -63,7 +71,7 @@ func export(dataDir, logDir, target string, p *progress) (string, error) {
 	if err := checkEmpty(folder); err != nil {
 		return "", err
 	}
-	m, err := loadMachine(dataDir, logDir, target, p)
+	m, err := loadMachine(ctx, dataDir, logDir, target, p)
 	if err != nil {
 		return "", err
 	}
@@ -73,7 +81,7 @@ func export(dataDir, logDir, target string, p *progress) (string, error) {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return "", err
 	}
-	if err := e.writeFiles(folder, path); err != nil {
+	if err := e.writeFiles(ctx, folder, path); err != nil {
 		return "", err
 	}
 	e.notes(p.note)
@@ -84,7 +92,7 @@ func export(dataDir, logDir, target string, p *progress) (string, error) {
 // loadMachine is the machine of a data directory: newest snapshot and all of the log. It is made
 // from a copy, because opening a directory changes it; the copy lies where the export will, as
 // there must be room for that.
-func loadMachine(dataDir, logDir, target string, p *progress) (m *state.Machine, err error) {
+func loadMachine(ctx context.Context, dataDir, logDir, target string, p *progress) (m *state.Machine, err error) {
 	report, err := replication.CheckDir(dataDir, logDir, p.stage)
 	if err != nil {
 		return nil, err
@@ -107,11 +115,11 @@ func loadMachine(dataDir, logDir, target string, p *progress) (m *state.Machine,
 		logDir = dataDir
 	}
 	for _, part := range []string{"format", "stable.db", "snapshots"} {
-		if err := copyInto(o.Dir, dataDir, part); err != nil {
+		if err := copyInto(ctx, o.Dir, dataDir, part); err != nil {
 			return nil, err
 		}
 	}
-	if err := copyInto(o.Dir, logDir, "log"); err != nil {
+	if err := copyInto(ctx, o.Dir, logDir, "log"); err != nil {
 		return nil, err
 	}
 	if list, _ := filepath.Glob(filepath.Join(o.Dir, "log", "*.db")); len(list) > 0 {
@@ -121,23 +129,49 @@ func loadMachine(dataDir, logDir, target string, p *progress) (m *state.Machine,
 	if err != nil {
 		return nil, err
 	}
-	m, err = n.Preview(context.Background())
+	m, err = n.Preview(ctx)
 	return m, errors.Join(err, n.Close())
 }
 
 // copyInto copies a file, or a folder of files, from one directory to another.
-func copyInto(to, from, name string) error {
+func copyInto(ctx context.Context, to, from, name string) error {
 	source, target := filepath.Join(from, name), filepath.Join(to, name)
 	if info, err := os.Stat(source); err != nil {
 		return err
 	} else if info.IsDir() {
-		return os.CopyFS(target, os.DirFS(source))
+		return os.CopyFS(target, stoppable{os.DirFS(source), ctx})
 	}
 	b, err := os.ReadFile(source)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(target, b, 0o600)
+}
+
+// A stoppable file system opens no more files when its context has ended.
+type stoppable struct {
+	fs.FS
+	ctx context.Context
+}
+
+func (s stoppable) Open(name string) (fs.File, error) {
+	if s.ctx.Err() != nil {
+		return nil, fmt.Errorf("nothing was exported: %w", context.Cause(s.ctx))
+	}
+	return s.FS.Open(name)
+}
+
+// A stoppableWriter takes no more when its context has ended.
+type stoppableWriter struct {
+	io.Writer
+	ctx context.Context
+}
+
+func (w stoppableWriter) Write(b []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, fmt.Errorf("nothing was exported: %w", context.Cause(w.ctx))
+	}
+	return w.Writer.Write(b)
 }
 
 // deaf is the observer of a node that nobody uses.
@@ -173,7 +207,7 @@ type exporter struct {
 }
 
 // writeFiles writes the epochs and the snapshot, which is there when it is complete.
-func (e *exporter) writeFiles(folder, path string) (err error) {
+func (e *exporter) writeFiles(ctx context.Context, folder, path string) (err error) {
 	epoch := fmt.Appendf(nil, "%d", e.m.Zxid()>>32)
 	for _, name := range []string{"currentEpoch", "acceptedEpoch"} {
 		if err := vfs.WriteFileAtomic(vfs.OS, folder, filepath.Join(folder, name), epoch, 0o640); err != nil {
@@ -185,7 +219,7 @@ func (e *exporter) writeFiles(folder, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(f, 1<<20)
+	out := bufio.NewWriterSize(stoppableWriter{f, ctx}, 1<<20)
 	err = errors.Join(e.write(out), out.Flush(), f.Sync())
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(temporary, path)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/internal/zkdata"
+	"github.com/zkd-project/zkd/server/ensemble"
 	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
@@ -48,7 +49,7 @@ What is damaged is named with file and offset; then nothing is written. A list o
 		Example: "  zkd import /var/lib/zookeeper --data-dir /var/lib/zkd\n" +
 			"  zkd import /var/lib/zookeeper --zk-log-dir /var/log/zookeeper --data-dir /var/lib/zkd\n" +
 			"  zkd import /var/lib/zookeeper --dry-run",
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("the dataDir of ZooKeeper, for example: zkd import /var/lib/zookeeper --data-dir /var/lib/zkd"),
 		RunE: func(c *cobra.Command, args []string) error {
 			i.zkDir = args[0]
 			p := newProgress(c.ErrOrStderr())
@@ -143,9 +144,15 @@ func (i *importer) checkTarget() error {
 	case errors.Is(err, replication.ErrZooKeeperData):
 		return fmt.Errorf("%s is ZooKeeper's own: name a new directory, ZooKeeper's stays as it is", i.dataDir)
 	}
+	from := "--id"
 	if i.id == 0 {
-		i.id, err = myID(i.dataDir)
-		return err
+		from = filepath.Join(i.dataDir, "myid")
+		if i.id, err = myID(i.dataDir); err != nil {
+			return err
+		}
+	}
+	if i.id < 1 || i.id > ensemble.MaxID { // else no server could ever be started with the data
+		return fmt.Errorf("%s %d: allowed: 1 to %d, the number of the server that gets the data", from, i.id, ensemble.MaxID)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,6 +123,22 @@ func TestExportedDataComeBack(t *testing.T) {
 	require.Contains(t, out, "as it had noted")
 }
 
+// Ctrl-C leaves no copy of all data behind, with the passwords of sessions.
+func TestInterruptedExportLeavesNothing(t *testing.T) {
+	dir, _ := zkDirectory(t, someTxns()...)
+	data, above := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	code, out := runCommand(t, "import", dir, "--data-dir", data)
+	require.Zero(t, code, out)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := export(ctx, data, "", filepath.Join(above, "zookeeper"), newProgress(io.Discard))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "nothing was exported")
+	left, err := os.ReadDir(above)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 func TestImportAndExportSayWhatIsWrong(t *testing.T) {
 	dir, _ := zkDirectory(t, someTxns()...)
 	empty := t.TempDir()
@@ -129,7 +147,12 @@ func TestImportAndExportSayWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{[]string{"import", dir}, "--data-dir DIR"},
-		{[]string{"import"}, "accepts 1 arg"},
+		{[]string{"import"}, "name the dataDir of ZooKeeper"},
+		{[]string{"import", "", "--dry-run"}, "name the dataDir of ZooKeeper"},
+		{[]string{"import", filepath.Join(empty, "none"), "--dry-run"}, "name the dataDir of ZooKeeper"},
+		{[]string{"import", dir, "--data-dir", filepath.Join(empty, "new"), "--id", "300"}, "--id 300: allowed: 1 to 255"},
+		{[]string{"export"}, "name the directory to make"},
+		{[]string{"export", "--data-dir", empty, ""}, "name the directory to make"},
 		{[]string{"import", dir, "--data-dir", dir}, "is ZooKeeper's own"},
 		{[]string{"import", empty, "--dry-run"}, "version-2"},
 		{[]string{"import", dir, "--dry-run", "--zk-log-dir", empty}, "version-2"},

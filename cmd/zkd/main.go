@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -36,14 +37,29 @@ func run(args []string) int {
 	}
 	root.AddCommand(serveCommand(), devCommand(), checkCommand(), certCommand(), cliCommand(), memberCommand(), recoverCommand(), importCommand(), exportCommand(), snapshotCommand(), entrypointCommand(), healthcheckCommand(), manCommand(), versionCommand())
 	root.SetArgs(args)
-	err := root.Execute()
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())
+	})
+	c, err := root.ExecuteC()
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(os.Stderr, "zkd:", err)
+	fmt.Fprintln(os.Stderr, "zkd:", explained(c, err))
 	var broken *brokenError
 	if errors.As(err, &broken) {
 		return exitBroken
 	}
 	return exitUsage
+}
+
+// explained puts what cobra says of an unknown command into one line, with what would be right.
+func explained(c *cobra.Command, err error) error {
+	text, names, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if !strings.HasPrefix(text, "unknown command ") {
+		return err
+	}
+	if similar := strings.Fields(names); len(similar) > 0 {
+		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(similar, " or "))
+	}
+	return fmt.Errorf("%s; %s --help lists what there is", text, c.CommandPath())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/cli"
 	"github.com/zkd-project/zkd/server/ensemble"
 )
 
@@ -37,11 +38,11 @@ Changes need reconfigEnabled=true on the servers, and an identity that may write
 server that joins is started first, with the server lines of the others and its own; it
 becomes a member when it has caught up, and the command returns after that.`,
 		Example: `  zkd member list
-  zkd member add 4=zk4:2888:3888;2181 --auth digest:super:secret
-  zkd member add 5=zk5:2888:3888:observer;2181 --server zk1:2181,zk2:2181
+  zkd member add '4=zk4:2888:3888;2181' --auth-file super.auth
+  zkd member add '5=zk5:2888:3888:observer;2181' --server zk1:2181,zk2:2181
   zkd member promote 5
   zkd member remove 2 3 --config-version 100000004
-  zkd member transfer 3 --auth digest:super:secret`,
+  zkd member transfer 3 --auth-file super.auth`,
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
 		RunE:                  func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -68,7 +69,7 @@ func memberAddCommand() *cobra.Command {
 		Use: "add N=HOST:PORT:PORT[:ROLE];[HOST:]PORT …", Short: "Make servers members; they run already",
 		Long: `Make servers members; they run already. Each is written as in zoo.cfg, with the port for
 clients behind the semicolon; ROLE is participant, which is meant without one, or observer.`,
-		Args: someArgs("the server to add, for example: 4=zk4:2888:3888;2181"),
+		Args: someArgs("the server to add, for example: '4=zk4:2888:3888;2181'"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.change(c, func(g *group) (client.ReconfigRequest, error) { return g.adding(args) })
 		},
@@ -120,6 +121,7 @@ func someArgs(what string) cobra.PositionalArgs {
 type memberFlags struct {
 	servers string
 	auths   []string
+	files   []string // with more of them
 	output  string
 	timeout time.Duration
 	version string
@@ -130,7 +132,8 @@ type memberFlags struct {
 func (f *memberFlags) register(c *cobra.Command) {
 	l := c.Flags()
 	l.StringVarP(&f.servers, "server", "s", "localhost:2181", "servers to ask, as host:port,host:port")
-	l.StringArrayVar(&f.auths, "auth", nil, "identity as SCHEME:CREDENTIALS, for example digest:super:secret; may be repeated")
+	l.StringArrayVar(&f.files, "auth-file", nil, "file with identities, one per line, for example: digest super:secret; may be repeated")
+	l.StringArrayVar(&f.auths, "auth", nil, "identity as SCHEME:CREDENTIALS, which the list of processes shows to all; may be repeated")
 	l.StringVarP(&f.output, "output", "o", "table", "table or json")
 	l.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the answer once there is a connection")
 	l.BoolVar(&f.useTLS, "tls", false, "connect by TLS, with the authorities of the system")
@@ -168,6 +171,15 @@ func (f *memberFlags) options() ([]client.Option, error) {
 			return nil, errors.New("--auth: write it as SCHEME:CREDENTIALS, for example digest:super:secret")
 		}
 		opts = append(opts, client.WithAuth(scheme, []byte(credentials)))
+	}
+	for _, name := range f.files {
+		auths, err := cli.ReadAuthFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("--auth-file: %w", err)
+		}
+		for _, a := range auths {
+			opts = append(opts, client.WithAuth(a.Scheme, []byte(a.Auth)))
+		}
 	}
 	if t := &f.tls; f.useTLS || t.CAFile+t.CertFile+t.KeyFile+t.ServerName != "" {
 		if _, err := f.tls.Config(); err != nil {
@@ -329,7 +341,7 @@ func changeError(err error) error {
 	case errors.Is(err, client.ErrReconfigDisabled):
 		return errors.New("the servers do not allow changes: set reconfigEnabled=true on all of them and start them again, one by one")
 	case errors.Is(err, client.ErrNoAuth):
-		return errors.New("not allowed: give an identity that may write to " + configNode + ", for example --auth digest:super:secret")
+		return errors.New("not allowed: give an identity that may write to " + configNode + ", for example --auth-file with a line: digest super:secret")
 	case errors.Is(err, client.ErrBadVersion):
 		return errors.New("the configuration has changed meanwhile: look at it again with zkd member list")
 	case errors.Is(err, client.ErrReconfigInProgress):
@@ -356,7 +368,7 @@ func (g *group) adding(lines []string) (client.ReconfigRequest, error) {
 		line = strings.TrimPrefix(line, "server.")
 		number, _, ok := strings.Cut(line, "=")
 		if !ok {
-			return client.ReconfigRequest{}, fmt.Errorf("%s: write a server as N=HOST:PORT:PORT[:ROLE];[HOST:]PORT, for example 4=zk4:2888:3888;2181", line)
+			return client.ReconfigRequest{}, fmt.Errorf("%s: write a server as N=HOST:PORT:PORT[:ROLE];[HOST:]PORT, for example '4=zk4:2888:3888;2181'", line)
 		}
 		id, err := numberOf(number)
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -81,8 +83,10 @@ func TestMembersAreChangedOnlyByWhoMay(t *testing.T) {
 		zkdtest.Set("DigestAuthenticationProvider.superDigest", "admin:"+digest))
 	code, out := runCommand(t, "member", "remove", "3", "--server", cl.Addrs())
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, out, "--auth digest:")
-	code, out = runCommand(t, "member", "remove", "3", "--server", cl.Addrs(), "--auth", "digest:admin:admin")
+	require.Contains(t, out, "--auth-file")
+	file := filepath.Join(t.TempDir(), "auth")
+	require.NoError(t, os.WriteFile(file, []byte("# of the super user\ndigest admin:admin\n"), 0o600))
+	code, out = runCommand(t, "member", "remove", "3", "--server", cl.Addrs(), "--auth-file", file)
 	require.Zero(t, code, out)
 	require.Equal(t, "1 participant, 2 participant", roles(listMembers(t, cl.Addr(1))))
 }
@@ -95,7 +99,7 @@ func TestMemberSaysWhatIsWrongInOneLine(t *testing.T) {
 		name, args, want string
 	}{
 		{"no such command", "member grow", `unknown command "grow"`},
-		{"add nothing", "member add", "name the server to add, for example: 4=zk4:2888:3888;2181"},
+		{"add nothing", "member add", "name the server to add, for example: '4=zk4:2888:3888;2181'"},
 		{"remove nothing", "member remove", "name the number of the server to remove"},
 		{"no line", "member add 4", "write a server as N=HOST:PORT:PORT"},
 		{"no number", "member add x=h:1:2;3", `"x" is not the number of a server`},
@@ -113,6 +117,7 @@ func TestMemberSaysWhatIsWrongInOneLine(t *testing.T) {
 		{"a path", "member list --server " + cl.Addr(1) + "/app", "without a path"},
 		{"no server", "member list --server 127.0.0.1:x", "--server"},
 		{"credentials without scheme", "member list --auth s3cr3t", "--auth: write it as SCHEME:CREDENTIALS"},
+		{"a file of credentials that is not there", "member list --auth-file /no/such", "--auth-file: "},
 		{"a TLS file that is not there", "member list --tls-ca /no/such.pem", "TLS: "},
 		{"changes are off", "member remove 2 --server " + fixed.Addrs(), "set reconfigEnabled=true"},
 		{"a server alone", "member add 2=h:1:2;3 --server " + lone.Addr(), "standaloneEnabled=false"},

@@ -86,7 +86,7 @@ func transferError(to string, err error) error {
 	case errors.Is(err, client.ErrUncertain):
 		return fmt.Errorf("it is not known whether the leadership was handed over: %w; srvr of each server says who leads", err)
 	case errors.Is(err, client.ErrNoAuth):
-		return errors.New("not allowed: give an identity that may write to " + configNode + ", for example --auth digest:super:secret")
+		return errors.New("not allowed: give an identity that may write to " + configNode + ", for example --auth-file with a line: digest super:secret")
 	case errors.Is(err, client.ErrNewConfigNoQuorum) && to == "any":
 		return errors.New("nothing was changed: no other server with a vote is there and has caught up")
 	case errors.Is(err, client.ErrNewConfigNoQuorum):

@@ -58,7 +58,7 @@ func TestMemberTransferSaysWhyItChangesNothing(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no right", []string{"2", "--server", alive}, "--auth digest:"},
+		{"no right", []string{"2", "--server", alive}, "--auth-file"},
 		{"no member", append([]string{"9", "--server", alive}, admin...), "server 9 is no member"},
 		{"no number", append([]string{"x", "--server", alive}, admin...), `"x" is not the number of a server`},
 		{"an observer", append([]string{"4", "--server", alive}, admin...), "server 4 is an observer"},

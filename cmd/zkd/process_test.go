@@ -199,9 +199,23 @@ func TestCheckToldFromDamage(t *testing.T) {
 }
 
 func TestWrongUseIsOneLine(t *testing.T) {
-	for _, args := range [][]string{{"serv"}, {"check"}, {"serve", "--set", "tickTime"}, {"serve", "--nope"}} {
-		code, out := runCommand(t, args...)
-		require.Equal(t, exitUsage, code, "%v: %s", args, out)
-		require.NotEmpty(t, out)
+	for _, tt := range []struct {
+		args []string
+		says string // what would be right
+	}{
+		{[]string{"serv"}, "did you mean serve"},
+		{[]string{"nonsense"}, "zkd --help lists"},
+		{[]string{"member", "lost"}, "zkd member --help lists"},
+		{[]string{"version", "x"}, "zkd version --help"},
+		{[]string{"check"}, "zkd check /var/lib/zkd"},
+		{[]string{"check", ""}, "zkd check /var/lib/zkd"},
+		{[]string{"serve", "--set", "tickTime"}, "KEY=VALUE"},
+		{[]string{"serve", "--nope"}, "zkd serve --help lists the flags"},
+		{[]string{"member", "list", "--timeout", "x"}, "zkd member list --help lists the flags"},
+	} {
+		code, out := runCommand(t, tt.args...)
+		require.Equal(t, exitUsage, code, "%v: %s", tt.args, out)
+		require.Equal(t, 1, strings.Count(out, "\n"), "%v: %s", tt.args, out)
+		require.Contains(t, out, tt.says)
 	}
 }

@@ -131,8 +131,13 @@ func serve(src config.Sources, bootstrapMajority bool) error {
 	for _, w := range warnings {
 		log.Warn(w.String())
 	}
-	fatal := make(chan error, 1)
 	i := &instance{sources: src, first: cfg, last: cfg, log: log}
+	return log.last(i.serve(began, bootstrapMajority))
+}
+
+// serve runs the server of an instance.
+func (i *instance) serve(began time.Time, bootstrapMajority bool) (err error) {
+	cfg, log, fatal := i.first, i.log, make(chan error, 1)
 	if i.peerTLS, err = tlsconf.NewPeer(&cfg.Cluster, log.Logger); err != nil {
 		return err
 	}
@@ -159,6 +164,10 @@ func serve(src config.Sources, bootstrapMajority bool) error {
 	defer endAttention()
 
 	info, err := i.srv.Start(ctx)
+	if stoppedBySignal(ctx, err) {
+		log.Info("stopped before it served; nothing is lost")
+		return nil
+	}
 	if err != nil {
 		return startError(err)
 	}
@@ -197,6 +206,14 @@ func attendTo(ctx context.Context, n *notifier, srv *server.Server, member bool)
 		n.attend(ctx, srv, member)
 	}()
 	return done, end
+}
+
+// stoppedBySignal says whether a start came to nothing because it was told to stop, as a server
+// is that waits for the others of its cluster. That is how it should end; damage is told all the same.
+func stoppedBySignal(ctx context.Context, err error) bool {
+	var broken *brokenError
+	return err != nil && ctx.Err() != nil && !errors.As(startError(err), &broken) &&
+		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled))
 }
 
 // startError tells damage and broken disks from a wrong configuration.

@@ -40,6 +40,15 @@ func (l *logging) reopen() error {
 	return l.file.Reopen()
 }
 
+// last puts the error with which the process ends into the log, too, where that is a file: who
+// looks there would find no reason, since main writes it to standard error.
+func (l *logging) last(err error) error {
+	if err != nil && l.file != nil {
+		l.Error("the server ends", "error", err)
+	}
+	return err
+}
+
 // newLogger writes to standard error.
 func newLogger(c *config.Config) *slog.Logger {
 	return slog.New(logHandler(c, os.Stderr, levelOf(c)))

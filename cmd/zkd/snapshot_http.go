@@ -51,6 +51,8 @@ func (f *adminFlags) register(c *cobra.Command) {
 type adminClient struct {
 	http     http.Client
 	commands string // URL of the commands, without a slash at the end
+	alive    string // URL that every server answers at once
+	pulse    pulse
 	auth     string // "": the certificate says who asks
 }
 
@@ -66,7 +68,8 @@ func (f *adminFlags) connect() (*adminClient, error) {
 	if path == "" {
 		path = "/commands"
 	}
-	a := &adminClient{commands: u.Scheme + "://" + u.Host + path}
+	site := u.Scheme + "://" + u.Host
+	a := &adminClient{commands: site + path, alive: site + "/livez", pulse: pulse{pulsePause, pulseLimit}}
 	conf, err := f.tls.Config()
 	if err != nil {
 		return nil, err
@@ -111,14 +114,17 @@ func isLocal(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
 }
 
-// do sends a request. An answer other than 200 is an error.
+// do sends a request. An answer other than 200 is an error. To take or to restore a snapshot may
+// last as long as it likes, while the server shows that it is alive.
 func (a *adminClient) do(ctx context.Context, method, command string, query url.Values, body io.Reader, size int64) (*http.Response, error) {
 	address := a.commands + "/" + command
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
+	ctx, stop := a.whileAlive(ctx)
 	r, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
+		stop()
 		return nil, err
 	}
 	if body != nil {
@@ -131,13 +137,96 @@ func (a *adminClient) do(ctx context.Context, method, command string, query url.
 	}
 	resp, err := a.http.Do(r)
 	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+			err = cause
+		}
+		stop()
 		return nil, adminError(err)
 	}
+	resp.Body = &aliveBody{resp.Body, ctx, stop}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		return nil, refusal(resp)
 	}
 	return resp, nil
+}
+
+// A pulse says when a server that is waited for is given up.
+type pulse struct {
+	pause time.Duration // between two looks
+	limit time.Duration // for the answer to one
+}
+
+const (
+	pulsePause = 10 * time.Second
+	pulseLimit = 20 * time.Second
+	// looksInVain are enough to give up; one may get lost on a busy machine.
+	looksInVain = 3
+)
+
+var errSilent = errors.New("the server does not answer: does it run, and is this its admin port (admin.serverPort)?")
+
+// whileAlive is a context that ends with errSilent when the server answers nothing any more. stop
+// is to be called.
+func (a *adminClient) whileAlive(ctx context.Context) (_ context.Context, stop context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		t := time.NewTicker(a.pulse.pause)
+		defer t.Stop()
+		for inVain := 0; inVain < looksInVain; inVain++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			if a.looksAlive(ctx) {
+				inVain = -1
+			}
+		}
+		cancel(errSilent)
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-gone
+	}
+}
+
+// looksAlive says whether there is any answer: also one that does not know the page.
+func (a *adminClient) looksAlive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, a.pulse.limit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.alive, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := a.http.Do(r)
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	return err == nil
+}
+
+// An aliveBody is an answer of a server that is watched until it is closed.
+type aliveBody struct {
+	io.ReadCloser
+	ctx  context.Context
+	stop context.CancelFunc
+}
+
+func (b *aliveBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if cause := context.Cause(b.ctx); err != nil && errors.Is(cause, errSilent) {
+		err = cause
+	}
+	return n, err
+}
+
+func (b *aliveBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.stop()
+	return err
 }
 
 // adminError says where an admin server is to be found.

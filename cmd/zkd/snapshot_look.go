@@ -147,7 +147,7 @@ Exit code 0: all is well. 3: it is damaged; then the line says where.`,
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "all is well: %s at zxid 0x%x, %d znodes, digest %016x\n",
-				b.what(), uint64(b.machine.Zxid()), b.machine.Tree().Len(), b.machine.Digest())
+				b.what(), uint64(b.machine.Zxid()), b.machine.Tree().NodeCount(), b.machine.Digest())
 			return nil
 		},
 	}

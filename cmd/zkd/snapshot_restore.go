@@ -126,7 +126,7 @@ func (r *restorer) intoDir() error {
 	r.p.clear()
 	fmt.Fprintf(r.out, "restored into %s: %d znodes and %d sessions as of zxid 0x%x; the new cluster goes on from 0x%x. "+
 		"Start server %d with it, and the others with empty data directories\n",
-		r.dataDir, b.machine.Tree().Len(), b.machine.SessionCount(), zxid, uint64(b.machine.Zxid()), r.id)
+		r.dataDir, b.machine.Tree().NodeCount(), b.machine.SessionCount(), zxid, uint64(b.machine.Zxid()), r.id)
 	return nil
 }
 

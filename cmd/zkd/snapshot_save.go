@@ -63,10 +63,11 @@ nodes; it can be restored into a running cluster only.`,
 	return c
 }
 
-// oneArg asks for exactly one argument.
+// oneArg asks for exactly one argument. An empty one is a variable of a script that is not set, and
+// would mean the directory in which the command runs.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
+		if len(args) != 1 || args[0] == "" {
 			return errors.New("name " + what)
 		}
 		return nil
@@ -124,6 +125,10 @@ func (s *saver) run(ctx context.Context) (string, error) {
 
 // checkTarget finds what is wrong before long work is done.
 func (s *saver) checkTarget() error {
+	// What comes to nothing here was a snapshot to the server, which gives the next one in minutes.
+	if dir := filepath.Dir(s.target); !isDir(dir) {
+		return fmt.Errorf("there is no folder %s: make it first", dir)
+	}
 	info, err := os.Lstat(s.target)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -138,18 +143,24 @@ func (s *saver) checkTarget() error {
 	return nil
 }
 
-// fetch stores what the server sends in a file beside the target.
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// fetch stores what the server sends in a file beside the target. The file is there before the
+// server is asked: see checkTarget.
 func (s *saver) fetch(ctx context.Context, a *adminClient, dir string) (temporary string, err error) {
-	s.p.stage("asking for a snapshot")
-	resp, err := a.do(ctx, http.MethodGet, "snapshot", nil, nil, 0)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	s.p.clear()
 	return writeBeside(dir, func(f *os.File) error {
+		s.p.stage("asking for a snapshot")
+		resp, err := a.do(ctx, http.MethodGet, "snapshot", nil, nil, 0)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		s.p.clear()
 		in := &countingReader{Reader: resp.Body, size: resp.ContentLength, what: "saving " + s.target, p: s.p}
-		_, err := io.Copy(f, in)
+		_, err = io.Copy(f, in)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = fmt.Errorf("the server stopped sending after %d of %d bytes: try again", in.done, in.size)
 		}

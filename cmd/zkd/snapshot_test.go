@@ -75,7 +75,7 @@ func TestSnapshotsThereAndBack(t *testing.T) {
 		Subtrees []struct{ Path string }
 	}
 	require.NoError(t, json.Unmarshal([]byte(zkd(exitOK, "inspect", file, "-o", "json")), &said))
-	require.Equal(t, 8, said.Znodes)
+	require.Equal(t, 9, said.Znodes, "as srvr counts")
 	require.Equal(t, "/", said.Scope)
 	require.Regexp(t, "^0x1", said.Zxid)
 	require.Equal(t, "/app", said.Subtrees[0].Path)
@@ -201,7 +201,8 @@ func TestWrongUseOfSnapshotIsExplained(t *testing.T) {
 		{"save DIR/new --password-file DIR/none", 1, "no such file"},
 		{"save DIR/new --password-file DIR/f --server http://zk1:8080", 1, "in the clear"},
 		{"save DIR/new --password-file DIR/f --server " + closed, 1, "admin.serverPort"},
-		{"save DIR/none/new --password-file DIR/f --server " + closed, 1, "admin.serverPort"},
+		{"save DIR/none/new --password-file DIR/f --server " + closed, 1, "no folder"},
+		{"save DIR/f/new --password-file DIR/f --server " + closed, 1, "no folder"},
 		{"save DIR/link", 1, "exists"},
 		{"inspect", 1, "name the backup"},
 		{"inspect DIR/f -o xml", 1, "table or json"},
@@ -214,6 +215,8 @@ func TestWrongUseOfSnapshotIsExplained(t *testing.T) {
 		{"restore DIR/f --server http://localhost --data-dir DIR/x", 1, "say where to"},
 		{"restore DIR/f --data-dir DIR/x --path /a", 1, "running cluster"},
 		{"restore DIR/f --server http://localhost --id 3", 1, "--data-dir"},
+		{"restore DIR/f --data-dir DIR/x --id 300", 1, "--id 300: allowed: 1 to 255"},
+		{"restore DIR/f --data-dir DIR/x --id -2", 1, "--id -2: allowed: 1 to 255"},
 	} {
 		args := strings.Fields(strings.ReplaceAll(tt.args, "DIR", dir))
 		code, out := runCommand(t, append([]string{"snapshot"}, args...)...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,24 @@ import (
 
 	"github.com/zkd-project/zkd/server/replication"
 )
+
+// A start that is told to stop ends well, unless the disk was broken as well.
+func TestOnlyTheSignalExcusesAStart(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	signaled := errors.New("terminated signal received")
+	require.False(t, stoppedBySignal(ctx, signaled), "nobody has asked for it")
+	stop(signaled)
+	for err, want := range map[error]bool{
+		fmt.Errorf("wait for a leader: %w", signaled):                                       true,
+		fmt.Errorf("wait for a leader: %w", context.Canceled):                               true,
+		errors.New("clientPort is taken"):                                                   false,
+		fmt.Errorf("%w: %w", signaled, &replication.DamageError{File: "a"}):                 false,
+		fmt.Errorf("%w: %w", context.Canceled, &os.PathError{Op: "read", Err: syscall.EIO}): false,
+	} {
+		require.Equal(t, want, stoppedBySignal(ctx, err), err.Error())
+	}
+	require.False(t, stoppedBySignal(ctx, nil))
+}
 
 // A disk that fails at the start is no wrong configuration.
 func TestBrokenDiskAtTheStartHasItsExitCode(t *testing.T) {

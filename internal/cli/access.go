@@ -84,26 +84,35 @@ func permString(perms int32) string {
 func parseACL(s string) ([]client.ACL, error) {
 	var list []client.ACL
 	for entry := range strings.SplitSeq(s, ",") {
-		first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
-		if first < 0 || first == last {
-			return nil, usagef("%s does not have the form scheme:id:perm", entry)
-		}
-		a := client.ACL{ID: client.ID{Scheme: entry[:first], ID: entry[first+1 : last]}}
-		for _, r := range entry[last+1:] {
-			known := false
-			for _, p := range permLetters {
-				if p.letter == r {
-					a.Perms |= p.perm
-					known = true
-				}
-			}
-			if !known {
-				return nil, usagef("Unknown perm type: %c; the permissions are c, d, r, w and a", r)
-			}
+		a, err := parseACLEntry(entry)
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+// parseACLEntry reads "scheme:id:perms". The id may have commas, as the subject of a certificate.
+func parseACLEntry(entry string) (a client.ACL, err error) {
+	first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
+	if first < 0 || first == last {
+		return a, usagef("%s does not have the form scheme:id:perm", entry)
+	}
+	a.ID = client.ID{Scheme: entry[:first], ID: entry[first+1 : last]}
+	for _, r := range entry[last+1:] {
+		known := false
+		for _, p := range permLetters {
+			if p.letter == r {
+				a.Perms |= p.perm
+				known = true
+			}
+		}
+		if !known {
+			return a, usagef("Unknown perm type: %c; the permissions are c, d, r, w and a", r)
+		}
+	}
+	return a, nil
 }
 
 // formatACL is the text that parseACL reads.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -66,11 +67,43 @@ func (s *settings) authorization() string {
 		return "Bearer " + s.adminToken
 	}
 	for _, a := range s.auths {
-		if a.scheme == "digest" {
-			return "digest " + a.auth
+		if a.Scheme == "digest" {
+			return "digest " + a.Auth
 		}
 	}
 	return ""
+}
+
+// proves says whether there is anything by which a server can tell that we are the super user.
+func (s *settings) proves() bool {
+	return s.authorization() != "" || s.tls != nil && s.tls.CertFile != ""
+}
+
+// checkPrivate refuses to send credentials over a network in the clear. A server turns passwords
+// away that come so, but then everybody on the way has read them. A token may go where -admin says
+// so; the ports that are tried without it are a guess.
+func (s *settings) checkPrivate(urls []string, order bool) error {
+	what, auth := "the password", s.authorization()
+	if strings.HasPrefix(auth, "Bearer ") {
+		what, order = "the token", s.admin == ""
+	}
+	if auth == "" || !order {
+		return nil
+	}
+	for _, one := range urls {
+		u, err := url.Parse(one)
+		if err != nil || u.Scheme == "https" || isLocal(u.Hostname()) {
+			continue
+		}
+		return usagef("%s would go to %s in the clear: use -admin https://%s, or run the command on that machine", what, u.Hostname(), u.Host)
+	}
+	return nil
+}
+
+// isLocal says whether a host is this machine, and no resolver decides about that.
+func isLocal(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
 }
 
 // readAdminToken reads the token from a file, so that it stands in no list of processes.
@@ -177,5 +210,6 @@ func adminError(what string, err error) error {
 	case errors.As(err, &no):
 		return refusedf("%s: %s", what, no.text)
 	}
-	return &exitError{exitNoConnection, fmt.Sprintf("%s: %v; -admin names the admin ports, see admin.serverAddress and admin.serverPort", what, err)}
+	reasons := strings.ReplaceAll(err.Error(), "\n", "; ") // one line for several ports
+	return &exitError{exitNoConnection, fmt.Sprintf("%s: %s; -admin names the admin ports, see admin.serverAddress and admin.serverPort", what, reasons)}
 }

@@ -35,11 +35,11 @@ func (n *nodeJSON) record() (*record, error) {
 		return nil, fmt.Errorf("node %q: the path is not valid: %w", n.Path, checkPath(n.Path))
 	}
 	for _, entry := range n.ACL {
-		acl, err := parseACL(entry)
+		acl, err := parseACLEntry(entry)
 		if err != nil {
 			return nil, fmt.Errorf("node %q: %w", n.Path, err)
 		}
-		r.acl = append(r.acl, acl...)
+		r.acl = append(r.acl, acl)
 	}
 	return r, nil
 }

@@ -37,6 +37,8 @@ type connection struct {
 	chroot  string         // "" for none
 	limit   time.Duration  // how long a command goes on without a connection
 
+	closing atomic.Bool // we end it: that the connection goes with it is no news
+
 	stop context.CancelFunc // of the goroutine that prints changes of the state
 	done chan struct{}      // closed when it is gone
 }
@@ -187,6 +189,7 @@ func (sh *shell) disconnect(tell bool) {
 		conn.stop()
 		<-conn.done
 	}
+	conn.closing.Store(true)
 	conn.close() // its last state, Closed, ends tellStates
 	<-conn.done
 	conn.stop()
@@ -206,6 +209,9 @@ func (sh *shell) tellStates(ctx context.Context, conn *connection) {
 			name = "Disconnected"
 		default:
 			name = ev.State.String() // Expired, AuthFailed, Closed
+		}
+		if name == "Disconnected" && conn.closing.Load() {
+			continue
 		}
 		if name != last {
 			last = name

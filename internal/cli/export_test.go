@@ -133,7 +133,9 @@ func records(t *rapid.T) []*record {
 			r.data = append([]byte{}, rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "data")...)
 		}
 		if rapid.Bool().Draw(t, "has acl") {
-			r.acl = append(r.acl, client.ACL{Perms: int32(rapid.IntRange(0, 31).Draw(t, "perms")), ID: client.ID{Scheme: "digest", ID: "a:b="}})
+			r.acl = append(r.acl, client.ACL{Perms: int32(rapid.IntRange(0, 31).Draw(t, "perms")), ID: client.ID{
+				Scheme: "x509", ID: rapid.SampledFrom([]string{"a:b=", "CN=app", "CN=app,O=acme", ",", ""}).Draw(t, "id"),
+			}})
 		}
 		out = append(out, r)
 		if depth == 0 {

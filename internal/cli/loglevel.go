@@ -23,10 +23,13 @@ func runLogLevel(ctx context.Context, c *call) error {
 		if !slices.Contains(logLevels, c.args[0]) {
 			return c.wrong(c.args[0] + " is no level; it is " + strings.Join(logLevels, ", "))
 		}
-		if c.sh.settings.authorization() == "" {
-			return usagef("log-level %s is for the super user: give its password with -auth-file, or the token of the admin port with -admin-token-file", c.args[0])
+		if !c.sh.settings.proves() {
+			return usagef("log-level %s is for the super user: give its password with -auth-file, the token of the admin port with -admin-token-file, or its certificate with -tls-cert", c.args[0])
 		}
 		method, body = http.MethodPost, map[string]string{"level": c.args[0]}
+	}
+	if err := c.sh.settings.checkPrivate(urls, method == http.MethodPost); err != nil {
+		return err
 	}
 	a, err := c.sh.settings.adminClient()
 	if err != nil {

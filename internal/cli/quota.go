@@ -125,7 +125,7 @@ func (c *call) limits() (quota, error) {
 		given[key] = n
 	}
 	if len(given) != 1 {
-		return nil, c.wrong("one of -n, -b, -N and -B is needed")
+		return nil, c.wrong("one of -n, -b, -N and -B is needed, and one at a time")
 	}
 	return given, nil
 }

@@ -67,6 +67,9 @@ func (c *call) listSessions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.sh.settings.checkPrivate(urls, false); err != nil {
+		return err
+	}
 	a, err := c.sh.settings.adminClient()
 	if err != nil {
 		return err
@@ -190,8 +193,11 @@ func (c *call) killSessions(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
-	if c.sh.settings.authorization() == "" {
-		return usagef("session kill is for the super user: give its password with -auth-file, or the token of the admin port with -admin-token-file")
+	if !c.sh.settings.proves() {
+		return usagef("session kill is for the super user: give its password with -auth-file, the token of the admin port with -admin-token-file, or its certificate with -tls-cert")
+	}
+	if err := c.sh.settings.checkPrivate(urls, true); err != nil {
+		return err
 	}
 	a, err := c.sh.settings.adminClient()
 	if err != nil {

@@ -222,6 +222,63 @@ func TestAdminPortsAreThoseOfTheServers(t *testing.T) {
 	}
 }
 
+// A password that goes over the network is known to all on the way, whatever the server says to it.
+func TestCredentialsDoNotGoInTheClear(t *testing.T) {
+	auth, token := filepath.Join(t.TempDir(), "auth"), filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(auth, []byte("digest super:"+superPassword+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(token, []byte(superPassword+"\n"), 0o600))
+	for _, c := range []struct {
+		args string
+		says string // "": it goes
+	}{
+		{"-server db1:2181 -auth-file AUTH session kill 0x1", "the password would go to db1 in the clear: use -admin https://db1:8080"},
+		{"-server db1:2181 -auth-file AUTH log-level debug", "the password would go to db1"},
+		{"-admin http://db1:9,https://db2:9 -auth-file AUTH session kill 0x1", "the password would go to db1"},
+		{"-server localhost:1,10.1.2.3:1 -admin-token-file TOKEN session list", "the token would go to 10.1.2.3"},
+		{"-server db1:2181 -admin-token-file TOKEN top -n 1", "the token would go to db1"},
+		{"-server db1:2181 -auth-file AUTH session list", ""}, // it is not sent
+		{"-server localhost:2181 -auth-file AUTH session kill 0x1", ""},
+		{"-admin [::1]:9,127.0.0.2:9,https://db1 -auth-file AUTH session kill 0x1", ""},
+		{"-admin http://db1:9 -admin-token-file TOKEN session list", ""},
+	} {
+		args := strings.Fields(strings.NewReplacer("AUTH", auth, "TOKEN", token).Replace(c.args))
+		s, err := parseSettings(args)
+		require.NoError(t, err)
+		urls, err := s.adminURLs()
+		require.NoError(t, err)
+		order := s.command[0] == "log-level" || s.command[len(s.command)-2] == "kill"
+		if err = s.checkPrivate(urls, order); c.says == "" {
+			require.NoError(t, err, c.args)
+			continue
+		}
+		require.ErrorContains(t, err, c.says)
+		o := runWith("", args...)
+		require.Equal(t, exitUsage, o.code, o.err)
+		require.Contains(t, o.err, c.says)
+		require.NotContains(t, o.err, superPassword)
+	}
+}
+
+// The certificate of the super user is enough for the commands that are for him.
+func TestCertificateProvesTheSuperUser(t *testing.T) {
+	cert, both := writeCertificate(t)
+	for _, command := range [][]string{{"session", "kill", "0x1"}, {"log-level", "debug"}} {
+		args := append([]string{"-admin", "https://" + nobody, "-tls-ca", cert, "-tls-cert", both, "-tls-key", both}, command...)
+		o := runWith("", args...)
+		require.Equal(t, exitNoConnection, o.code, "it is asked: %s", o.err)
+		require.Contains(t, o.err, "connection refused")
+	}
+}
+
+func TestPortsThatDoNotAnswerAreNamedOnOneLine(t *testing.T) {
+	for _, command := range [][]string{{"session", "list"}, {"top", "-n", "1"}, {"log-level"}} {
+		o := runWith("", append([]string{"-server", nobody, "-admin", nobody + ",http://localhost:1"}, command...)...)
+		require.Equal(t, exitNoConnection, o.code)
+		require.Equal(t, 1, strings.Count(o.err, "\n"), o.err)
+		require.Contains(t, o.err, "localhost:1")
+	}
+}
+
 // What the other side says is shown on one line, and nobody else is told our password.
 func TestAdminPortThatIsNone(t *testing.T) {
 	var seen []string

@@ -20,7 +20,7 @@ type settings struct {
 	greeting    bool // print what zkCli prints before the first answer
 	format      format
 	stopOnError bool
-	auths       []credential
+	auths       []Credential
 	tls         *client.TLSFiles // nil: no TLS
 	admin       string           // admin ports, "": those of the servers
 	adminToken  string
@@ -28,7 +28,8 @@ type settings struct {
 	command     []string
 }
 
-type credential struct{ scheme, auth string }
+// A Credential is an identity and what proves it, for example "digest" and "user:password".
+type Credential struct{ Scheme, Auth string }
 
 // A flag is one setting of the command line.
 type flag struct {
@@ -119,13 +120,21 @@ func setTimeout(s *settings, v string) error {
 	return nil
 }
 
-// readAuthFile reads credentials, so that they stand neither in a list of processes nor in a
-// script. Errors tell the line and not what is in it.
 func readAuthFile(s *settings, name string) error {
+	auths, err := ReadAuthFile(name)
+	s.auths = append(s.auths, auths...)
+	return err
+}
+
+// ReadAuthFile reads credentials from a file, so that they stand neither in a list of processes
+// nor in a script: one per line, "scheme credentials"; # begins a comment. Errors tell the line and
+// not what is in it.
+func ReadAuthFile(name string) ([]Credential, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var auths []Credential
 	n := 0
 	for line := range strings.Lines(string(b)) {
 		n++
@@ -135,11 +144,11 @@ func readAuthFile(s *settings, name string) error {
 		}
 		scheme, auth, ok := strings.Cut(line, " ")
 		if !ok {
-			return usagef("%s:%d: write a scheme, a space and the credentials, for example: digest user:password", name, n)
+			return nil, usagef("%s:%d: write a scheme, a space and the credentials, for example: digest user:password", name, n)
 		}
-		s.auths = append(s.auths, credential{scheme, strings.TrimSpace(auth)})
+		auths = append(auths, Credential{scheme, strings.TrimSpace(auth)})
 	}
-	return nil
+	return auths, nil
 }
 
 // readClientConfiguration takes from a ZooKeeper client's properties what concerns TLS. Stores
@@ -194,7 +203,7 @@ func (s *settings) clientOptions() []client.Option {
 		opts = append(opts, client.WithTLSFrom(s.tls.Config))
 	}
 	for _, a := range s.auths {
-		opts = append(opts, client.WithAuth(a.scheme, []byte(a.auth)))
+		opts = append(opts, client.WithAuth(a.Scheme, []byte(a.Auth)))
 	}
 	return opts
 }

@@ -95,6 +95,9 @@ func runTop(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.sh.settings.checkPrivate(urls, false); err != nil {
+		return err
+	}
 	a, err := c.sh.settings.adminClient()
 	if err != nil {
 		return err

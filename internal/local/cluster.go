@@ -79,12 +79,17 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		}
 		c.nodes = append(c.nodes, n)
 	}
+	starting, stop := context.WithCancel(ctx)
+	defer stop()
 	for _, n := range c.all() {
-		go func() { errs <- c.Start(ctx, n.number) }()
+		go func() { errs <- c.Start(starting, n.number) }()
 	}
 	var err error
 	for range o.Nodes {
-		err = errors.Join(err, <-errs)
+		if e := <-errs; err == nil && e != nil {
+			err = e
+			stop() // the others would wait for this one for ever
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

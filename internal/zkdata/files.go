@@ -37,7 +37,13 @@ func SnapshotName(zxid int64) string { return fmt.Sprintf("%s%x", snapshotPrefix
 // list finds the files with that prefix, in the order of their zxids.
 func list(fsys fs.FS, dir, prefix string) ([]file, error) {
 	entries, err := fs.ReadDir(fsys, ".")
-	if err != nil {
+	var pathErr *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no folder %s: name the dataDir of ZooKeeper, and its dataLogDir if it has one", dir)
+	case errors.As(err, &pathErr): // its path is relative to dir
+		return nil, fmt.Errorf("cannot read %s: %w", dir, pathErr.Err)
+	case err != nil:
 		return nil, fmt.Errorf("cannot read %s: %w", dir, err)
 	}
 	var files []file

@@ -46,16 +46,21 @@ type Backups interface {
 const (
 	// bodyStall may pass until the next piece of a backup comes.
 	bodyStall = 30 * time.Second
+	// servingLook is the time between two looks whether a server that makes or restores a backup
+	// still serves; after so many in a row at which it did not, that is given up.
+	servingLook = time.Second
+	looksInVain = 10
 )
 
 // A backupGate decides how often backups may be asked for.
 type backupGate struct {
 	snapshot, restore permit
+	look              time.Duration // servingLook, but in tests
 }
 
 func newBackupGate(c *config.Config) *backupGate {
 	interval := time.Duration(c.Admin.RateLimiterIntervalMs) * time.Millisecond
-	return &backupGate{snapshot: permit{interval: interval}, restore: permit{interval: interval}}
+	return &backupGate{snapshot: permit{interval: interval}, restore: permit{interval: interval}, look: servingLook}
 }
 
 // A permit is for one at a time, and one per interval.
@@ -138,6 +143,43 @@ func (h *handler) backup(w http.ResponseWriter, r *http.Request) {
 	backupProblem(w, status, name, problem)
 }
 
+var errNotServing = errors.New("the server does not serve any more: its cluster has no majority, or it stops")
+
+// whileServing is a context that ends, too, when the server does not serve any more: in a cluster
+// that has lost its majority a backup would wait for ever. stop is to be called.
+func (h *handler) whileServing(ctx context.Context) (_ context.Context, stop context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		t := time.NewTicker(h.backups.look)
+		defer t.Stop()
+		for inVain := 0; inVain < looksInVain; inVain++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			if h.commands.source.Serving() {
+				inVain = -1
+			}
+		}
+		cancel(errNotServing)
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-gone
+	}
+}
+
+// causeOf is why a backup was given up, else err.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errNotServing) {
+		return cause
+	}
+	return err
+}
+
 // backupProblem is the answer when there is nothing else to send.
 func backupProblem(w http.ResponseWriter, status int, name, problem string) {
 	if status == http.StatusUnauthorized {
@@ -153,9 +195,14 @@ func backupProblem(w http.ResponseWriter, status int, name, problem string) {
 
 // saveBackup says whether a snapshot was on its way.
 func (h *handler) saveBackup(w http.ResponseWriter, r *http.Request, source Backups) bool {
-	in, zxid, size, err := source.SaveBackup(r.Context())
+	ctx, stop := h.whileServing(r.Context())
+	in, zxid, size, err := source.SaveBackup(ctx)
 	if err != nil {
-		backupProblem(w, http.StatusInternalServerError, snapshotNames[0], err.Error())
+		err = causeOf(ctx, err)
+	}
+	stop()
+	if err != nil {
+		backupProblem(w, backupStatus(err), snapshotNames[0], err.Error())
 		return false
 	}
 	defer in.Close()
@@ -183,17 +230,15 @@ func (h *handler) restoreBackup(w http.ResponseWriter, r *http.Request, source B
 	control := http.NewResponseController(w)
 	q := r.URL.Query()
 	began := time.Now()
-	done, err := source.RestoreBackup(r.Context(), &stallingBody{r.Body, control}, q.Get("path"), q.Get("into"))
+	ctx, stop := h.whileServing(r.Context())
+	defer stop()
+	done, err := source.RestoreBackup(ctx, &stallingBody{r.Body, control}, q.Get("path"), q.Get("into"))
 	if err != nil {
 		h.commands.stats.RestoreErrors.Add(1)
-		status := http.StatusInternalServerError
-		switch {
-		case errors.Is(err, state.ErrBadBackup):
-			status = http.StatusBadRequest
-		case errors.Is(err, state.ErrRestoring):
-			status = http.StatusConflict
+		if err = causeOf(ctx, err); errors.Is(err, errNotServing) {
+			err = fmt.Errorf("%w; zkd snapshot diff says what became of the restore", err)
 		}
-		backupProblem(w, status, name, err.Error())
+		backupProblem(w, backupStatus(err), name, err.Error())
 		return false
 	}
 	h.commands.stats.RestoreTime.Record(time.Since(began).Milliseconds())
@@ -209,6 +254,19 @@ func (h *handler) restoreBackup(w http.ResponseWriter, r *http.Request, source B
 	o.null("error")
 	_ = o.finish() // the client is gone
 	return true
+}
+
+// backupStatus is the HTTP status for an error.
+func backupStatus(err error) int {
+	switch {
+	case errors.Is(err, state.ErrBadBackup):
+		return http.StatusBadRequest
+	case errors.Is(err, state.ErrRestoring):
+		return http.StatusConflict
+	case errors.Is(err, errNotServing):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
 }
 
 // A stallingBody lets a body take its time, as long as something comes. When all has come the

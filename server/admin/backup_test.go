@@ -7,10 +7,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,4 +227,70 @@ func TestWhyABackupFailsIsTold(t *testing.T) {
 	resp, b = askBackup(t, "POST", url+"/commands/restore", backupAuth, strings.NewReader("x"))
 	require.Equal(t, http.StatusConflict, resp.StatusCode)
 	require.Contains(t, backupError(t, b), "another restore")
+}
+
+// lonely is a server that loses the others of its cluster while it is asked for a backup.
+type lonely struct {
+	Source
+	serving atomic.Bool
+}
+
+func (l *lonely) Serving() bool { return l.serving.Load() }
+
+func (l *lonely) SaveBackup(ctx context.Context) (io.ReadCloser, int64, int64, error) {
+	l.serving.Store(false)
+	<-ctx.Done()
+	return nil, 0, 0, fmt.Errorf("wait for the log: %w", ctx.Err())
+}
+
+func (l *lonely) RestoreBackup(ctx context.Context, _ io.Reader, _, _ string) (state.Restored, error) {
+	_, _, _, err := l.SaveBackup(ctx)
+	return state.Restored{}, err
+}
+
+// What a server without a majority is asked for would wait for as long as it has none.
+func TestBackupsOfAServerThatDoesNotServeAnyMoreAreGivenUp(t *testing.T) {
+	cfg := load(t, backupSuper(), "admin.rateLimiterIntervalInMS=0")
+	srv := startServer(t, cfg)
+	source := &lonely{Source: srv.Face()}
+	h := newHandler(newCommands(Options{Config: cfg, Source: source, Stats: srv.Stats()}), newGate(&cfg.Admin, true, false))
+	h.backups.look = time.Millisecond
+	for method, name := range map[string]string{http.MethodGet: "snapshot", http.MethodPost: "restore"} {
+		source.serving.Store(true)
+		r := httptest.NewRequest(method, "http://localhost/commands/"+name, strings.NewReader("x"))
+		r.RemoteAddr = "127.0.0.1:1"
+		r.Header.Set("Authorization", backupAuth)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code, "%s", w.Body)
+		require.Contains(t, backupError(t, w.Body.Bytes()), "does not serve any more")
+	}
+}
+
+// Who guesses passwords from many connections must not keep operators from this port.
+func TestGuessersDoNotUseUpThePort(t *testing.T) {
+	cfg := load(t, backupSuper())
+	u := &superUser{auth: &cfg.Auth, stats: stats.New()}
+	ask := func(password string) int {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // nobody waits for the answer
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/commands/snapshot", nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		r.SetBasicAuth("super", password)
+		status, _ := u.refuses(r)
+		return status
+	}
+	u.guessing.Lock() // as if one were being answered
+	answers := make(chan int)
+	for range maxGuessers {
+		go func() { answers <- ask("wrong") }()
+	}
+	require.Eventually(t, func() bool { return u.guessers.Load() == maxGuessers }, time.Minute, time.Millisecond)
+	require.Equal(t, http.StatusTooManyRequests, ask("wrong"))
+	require.Equal(t, http.StatusTooManyRequests, ask(backupPassword), "the answer tells nothing about the password")
+	u.guessing.Unlock()
+	for range maxGuessers {
+		require.Equal(t, http.StatusUnauthorized, <-answers)
+	}
+	require.Zero(t, ask(backupPassword))
 }

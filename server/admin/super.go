@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/config"
@@ -16,14 +17,20 @@ import (
 	"github.com/zkd-project/zkd/server/stats"
 )
 
-// wrongPasswordPause comes before the answer to a wrong password, one at a time.
-const wrongPasswordPause = time.Second
+const (
+	// wrongPasswordPause comes before the answer to a wrong password, one at a time.
+	wrongPasswordPause = time.Second
+	// maxGuessers may wait for that; more are turned away whatever their password is, so that
+	// guessers do not use up the requests that this port answers at a time.
+	maxGuessers = 4
+)
 
 // A superUser recognises requests of the super user, by the same proofs as the client port does.
 type superUser struct {
 	auth     *config.Auth
 	stats    *stats.Server
 	guessing sync.Mutex // held while a wrong password is answered
+	guessers atomic.Int32
 }
 
 // refuses says why a request is not the super user's, "" if it is.
@@ -48,6 +55,10 @@ func (u *superUser) refuses(r *http.Request) (status int, why string) {
 		return http.StatusUnauthorized, "this is for the super user: the header Authorization must be digest super:PASSWORD"
 	case !password || user != super:
 		return http.StatusForbidden, "this is for the super user"
+	}
+	defer u.guessers.Add(-1)
+	if u.guessers.Add(1) > maxGuessers {
+		return http.StatusTooManyRequests, "wrong passwords are being tried: come again in some seconds"
 	}
 	id := acl.DigestID(u.auth.DigestAlg, proof)
 	if subtle.ConstantTimeCompare([]byte(id), []byte(u.auth.SuperDigest.Reveal())) != 1 {

@@ -97,7 +97,7 @@ func TestSummaryTellsOfTheLargestSubtrees(t *testing.T) {
 	if !slices.Equal(s.Largest, want) {
 		t.Errorf("%+v", s.Largest)
 	}
-	if s.Znodes != 13 || s.Ephemerals != 1 || s.Containers != 1 || s.TTLs != 1 || s.Sessions != 1 || s.Lists != 1 || s.DataBytes != 32 || s.Digest != m.Digest() {
+	if s.Znodes != 14 || s.Ephemerals != 1 || s.Containers != 1 || s.TTLs != 1 || s.Sessions != 1 || s.Lists != 1 || s.DataBytes != 32 || s.Digest != m.Digest() {
 		t.Errorf("%+v", s)
 	}
 	if len(Summarize(m, 100).Largest) != 4 {

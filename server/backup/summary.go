@@ -14,7 +14,7 @@ type Summary struct {
 	Zxid       int64
 	TimeMs     int64 // the leader's clock at the last change
 	Level      uint32
-	Znodes     int // the root counted once
+	Znodes     int // as srvr counts them, the root twice
 	Ephemerals int
 	Containers int
 	TTLs       int
@@ -41,7 +41,7 @@ const subtreeDepth = 2
 func Summarize(m *state.Machine, subtrees int) Summary {
 	t := m.Tree()
 	s := Summary{
-		Zxid: m.Zxid(), TimeMs: m.TimeMs(), Level: m.Level(), Znodes: t.Len(), Ephemerals: t.EphemeralCount(),
+		Zxid: m.Zxid(), TimeMs: m.TimeMs(), Level: m.Level(), Znodes: t.NodeCount(), Ephemerals: t.EphemeralCount(),
 		Sessions: m.SessionCount(), Lists: m.ACLs().Len(), Digest: m.Digest(), ZKDigest: t.ZKDigest(),
 		DataBytes: t.BytesBelow(t.Root()) + int64(len(t.Root().Data())),
 	}

@@ -96,6 +96,7 @@ func (b *builder) settleCluster() {
 	c.SingleVoter, c.MultiAddress = !alone, b.flag("multiAddress.enabled")
 	c.Ensemble = (!b.cfg.InMemory || b.src.MyID > 0) && (voters > 1 || !alone)
 	b.findSelf()
+	b.checkPlaces()
 	b.checkPeerType()
 }
 

@@ -5,7 +5,7 @@ package config
 func clusterKeys() []Key {
 	return []Key{
 		family("server.N", KindServer, "host:port:electionPort[:role][;[host:]clientPort][;[host:]secureClientPort]",
-			"One server; N is its number, 1 to 255. Several peer addresses are joined by |.", addServer),
+			"One server; N is its number, 1 to 255. Several peer addresses are joined by |. 0.0.0.0 in a server's own line says to listen everywhere; the lines of the others say where it is.", addServer),
 		family("group.N", KindString, "server numbers joined by :",
 			"Servers that make up a group. Quorums that are not the majorities are refused: every voter counts once.", addGroup),
 		family("weight.N", KindInt, "0 or more",

@@ -186,8 +186,7 @@ func (e *expiry) run(ctx context.Context) {
 }
 
 // leads says whether this server decides. When it begins to, every session gets its full
-// timeout from then on, and a tick more: as long as others may have answered its client
-// without a leader.
+// timeout from then on, and unledNs more.
 func (e *expiry) leads(now int64) bool {
 	leads := e.s.node.Leads()
 	e.mu.Lock()
@@ -200,11 +199,7 @@ func (e *expiry) leads(now int64) bool {
 	}
 	e.mu.Unlock()
 	if begins {
-		grace := int64(0)
-		if e.s.clustered {
-			grace = e.tickNs
-		}
-		e.restart(now + grace)
+		e.restart(now + e.unledNs())
 	}
 	return leads
 }
@@ -242,10 +237,11 @@ func (e *expiry) over(l *living, now int64) bool {
 	}
 	h := e.holders[l.boot]
 	if h == nil { // it has not reported since this server leads
-		return now >= e.sinceNs+e.tickNs+l.timeoutNs
+		return now >= e.sinceNs+e.unledNs()+l.timeoutNs
 	}
 	// Either a report was made after the deadline; or none came, and that server has been
-	// silent to its clients since a tick after the last one.
+	// silent to its clients since a tick after the last one. (What the leader before may have
+	// acknowledged there is in seenNs of every session, see leads.)
 	return h.coverNs >= l.seenNs+l.timeoutNs || now >= h.heardNs+e.tickNs+l.timeoutNs
 }
 

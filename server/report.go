@@ -18,7 +18,9 @@ import (
 // lies before the report was made.
 //
 // A client may only believe what the leader knows. So a server whose last acknowledged report
-// is older than a tick sends nothing to its clients, pings included (mayAnswer), and the
+// is older than a tick sends nothing to its clients, pings included (mayAnswer). A leader believes
+// itself, and takes reports, while a majority has confirmed within surelyLed that it leads: one that
+// is cut off learns late that another one does. And the
 // leader expires a session only when the server that holds it has reported after the
 // deadline, or has been silent for so long that nobody can have been answered there within
 // the timeout (expiry.over). Else a server that is cut off would answer pings of a session
@@ -33,6 +35,26 @@ const (
 	reportEntry   = 12
 	reportEntries = 100_000 // in one message; the next one follows at once
 )
+
+// surelyLed is how old the proof may be that a leader leads. Heartbeats, every 140 ms at most, renew
+// it.
+const surelyLed = time.Second
+
+// leadsSurely says whether nobody else led longer ago than surelyLed.
+func (s *Server) leadsSurely() bool {
+	age, leads := s.node.LeadAge()
+	return leads && age <= surelyLed
+}
+
+// unledNs is how long clients may have been answered after a new leader began: it began after the
+// proof by which the one before acknowledged a report, and with that report answers went out for a
+// tick.
+func (e *expiry) unledNs() int64 {
+	if !e.s.clustered {
+		return 0
+	}
+	return e.tickNs + int64(surelyLed)
+}
 
 var errReport = errors.New("a report of sessions that cannot be decoded")
 
@@ -79,12 +101,14 @@ func (s *Server) wakeAll() []*conn {
 func (s *Server) report(ctx context.Context) {
 	quarter := time.Duration(s.expiry.tickNs / 4)
 	for ctx.Err() == nil {
-		if s.node.Leads() {
-			s.acknowledged(s.nowNs())
+		if now := s.nowNs(); s.leadsSurely() {
+			s.acknowledged(now)
 			pause(ctx, quarter)
 			continue
 		}
-		if err := s.reportToLeader(ctx, quarter); err != nil && ctx.Err() == nil {
+		if s.node.Leads() {
+			s.log.Debug("no majority confirms that this server leads")
+		} else if err := s.reportToLeader(ctx, quarter); err != nil && ctx.Err() == nil {
 			s.log.Debug("no report to the leader", "reason", err)
 		}
 		s.checkGrace()
@@ -221,6 +245,9 @@ func (s *Server) takeReports(stream *replication.Stream) {
 		if err := s.expiry.takeReport(message, now); err != nil {
 			s.log.Warn("a report of another server is not taken", "member", stream.Peer(), "reason", err)
 			return
+		}
+		if !s.leadsSurely() {
+			return // it asks whom the members follow then
 		}
 		answer := append(binary.BigEndian.AppendUint64(nil, uint64(now)), boolByte(s.refusing.Load()))
 		if stream.Send(answer) != nil {

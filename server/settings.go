@@ -48,7 +48,8 @@ func (s *Server) replicationOptions() replication.Options {
 		Settings: func() state.Settings { return settings },
 		Now:      s.now, Logger: s.log, Fatal: s.fatal, Observer: s,
 		Meters: s.meters(), SlowSync: time.Duration(c.FsyncWarningMs) * time.Millisecond,
-		SlowDisk: slowDisk(c),
+		SlowDisk:        slowDisk(c),
+		MaxCommandBytes: max(2<<20, c.JuteMaxBuffer+64<<10), // a request, and who it comes from
 	}
 }
 

@@ -92,8 +92,8 @@ func planted() []Mutant {
 		},
 		{
 			Name: "no-fresh-timeout", Doc: "a new leader expires by what it happens to have heard", Workload: "ephemeral", Nemeses: []string{"kill"},
-			Change: Change{"server/expiry.go", "\t\te.restart(now + grace)\n", "\t\t_ = grace\n"},
-			And:    []Change{{"server/expiry.go", "return now >= e.sinceNs+e.tickNs+l.timeoutNs", "return true"}},
+			Change: Change{"server/expiry.go", "\t\te.restart(now + e.unledNs())\n", "\t\t_ = now\n"},
+			And:    []Change{{"server/expiry.go", "return now >= e.sinceNs+e.unledNs()+l.timeoutNs", "return true"}},
 		},
 		{
 			Name: "watches-forgotten", Doc: "what changed while a client moved is not told", Workload: "watch",

@@ -101,7 +101,7 @@ func (b *batcher) lead() bool {
 	b.n.mu.RUnlock()
 	var first chunk
 	if !known && b.n.o.Ensemble != "" {
-		first.b = state.AppendCommand(first.b, &state.Command{Kind: state.KindMembers, Members: state.MembersInitial, Body: []byte(b.n.o.Ensemble)})
+		first.b = state.AppendCommand(first.b, &state.Command{Kind: state.KindMembers, Members: state.MembersInitial, Body: []byte(b.n.firstEnsemble())})
 		first.count++
 	}
 	return first.count == 0 || b.submit(first) && b.settle()
@@ -175,8 +175,10 @@ func (b *batcher) submit(c chunk) bool {
 	data = append(append(data, start...), c.b...)
 	b.unstored.Add(1)
 	for !b.n.halted() {
-		f := b.n.raft().ApplyLog(raft.Log{Data: data}, enqueueTimeout)
+		e := b.n.engine.Load()
+		f := e.ApplyLog(raft.Log{Data: data}, enqueueTimeout)
 		if !refused(f) {
+			endWith(f, e.over) // of what raft has committed and not applied when it ends nobody hears
 			b.n.o.Meters.Proposed(c.count, len(data))
 			b.inflight = append(b.inflight, f)
 			return true

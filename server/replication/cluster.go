@@ -36,6 +36,7 @@ const (
 	// kindTransfer: the leadership is to go to somebody
 	kindTransfer = peer.FirstKind + 4
 	kindLevel    = peer.FirstKind + 5 // the feature level is to be raised, see level.go
+	kindPlace    = peer.FirstKind + 6 // where is a member, by the lines of another one? See place.go
 )
 
 // A Member is another server, or this one, as the configuration names it.
@@ -97,6 +98,7 @@ func (n *Node) openPeers() error {
 		ID: n.stores.id.serverID(), Cluster: n.stores.id.joined(), Boot: n.o.Boot,
 		Listen: c.Listen, AlsoListen: c.AlsoListen, Network: c.Network, TLS: c.TLS, Roots: c.Roots, Resolve: n.resolve,
 		Leads: n.leadsIn, Voters: n.voters, CommitLimit: n.commitLimit, PeerDown: n.peerDown, Introduce: n.introduce,
+		MaxMessageBytes: n.o.messageBytes(), MaxEntryBytes: n.o.entryBytes(),
 		BeforeAnswer: n.durability.settle, Spool: n.spool(), Logger: n.o.Logger,
 	})
 	if err != nil {
@@ -108,20 +110,16 @@ func (n *Node) openPeers() error {
 	n.peers.Handle(kindRepair, n.serveRepair)
 	n.peers.Handle(kindTransfer, n.serveTransfer)
 	n.peers.Handle(kindLevel, n.serveLevel)
+	n.peers.Handle(kindPlace, n.servePlace)
 	return nil
 }
 
-// resolve finds a member by its number: the incarnation changes, the place does not. What the
-// cluster has agreed on goes before the configuration of this server.
+// resolve finds a member by its number: the incarnation changes, the place does not.
 func (n *Node) resolve(id raft.ServerID) ([]string, error) {
 	number := peer.Number(id)
-	if addresses, ok := n.plannedAddresses(number); ok {
-		return addresses, nil
-	}
-	for _, m := range n.o.Cluster.Members {
-		if m.Number == number {
-			return append([]string{m.Address}, m.More...), nil
-		}
+	agreed, _ := n.plannedAddresses(number)
+	if all := placesOf(n.lineOf(number), agreed); len(all) > 0 {
+		return all, nil
 	}
 	return nil, fmt.Errorf("server %d is no member, and there is no line server.%d", number, number)
 }

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -173,9 +174,10 @@ func (d *durability) limit() uint64 {
 	return d.log.Durable()
 }
 
-// settle returns when all that this server wrote as leader is durable, or its node has failed.
+// settle returns when all that this server wrote as leader is durable. If that cannot be, the node has
+// ended, and with it the goroutine that would have answered: the answer would be untrue.
 func (d *durability) settle() {
-	if d.log != nil && d.log.Durable() < d.written.Load() {
-		_ = d.sync() // an error has ended the node
+	if d.log != nil && d.log.Durable() < d.written.Load() && d.sync() != nil {
+		runtime.Goexit()
 	}
 }

@@ -56,6 +56,9 @@ func (f *fsm) ApplyBatch(entries []*raft.Log) []any {
 		if f.n.still() {
 			break // an entry that is not applied stays in the log
 		}
+		if entry.Index <= f.n.applied.Load() {
+			continue // raft was restarted, and begins at the snapshot; the machine is further
+		}
 		if entry.Type != raft.LogCommand {
 			f.n.applied.Store(entry.Index)
 			continue

@@ -19,10 +19,24 @@ type guardedLog struct {
 	n *Node
 }
 
+// guardedStable keeps votes in one piece besides. raft stores a vote in two steps, the term and then
+// the candidate. After a crash between them the term would stand beside the candidate of an earlier
+// vote, and raft repeats a vote without looking at the candidate's log: one that lacks what was
+// acknowledged could be elected. So the term waits for the candidate, and is stored after it. Between
+// these two the earlier vote has another candidate. That harms nobody: its term is over, since raft
+// stores that of this server before it votes. TestAVoteThatWasCutOffIsGivenToNobodyElse holds it.
 type guardedStable struct {
 	stableStore
 	n *Node
+
+	voteTerm uint64 // of a vote whose candidate is still to come; 0: none. Owned by raft's main loop
 }
+
+// What raft calls the parts of a vote.
+const (
+	keyLastVoteTerm = "LastVoteTerm"
+	keyLastVoteCand = "LastVoteCand"
+)
 
 // storeFailed ends the node because of a store's error, and the goroutine that met it: raft
 // must not see it. While the node is being opened the error goes back to Open, and after
@@ -122,13 +136,22 @@ func (g *guardedStable) check(err error) error {
 	return g.n.storeFailed(fmt.Errorf("cannot store or read term and vote: %w", err))
 }
 
-// Set stores a value durably.
+// Set stores a value durably, and that of a candidate with the term of the vote.
 func (g *guardedStable) Set(key, value []byte) error {
-	return g.check(g.stableStore.Set(key, value))
+	err := g.stableStore.Set(key, value)
+	if err == nil && g.voteTerm != 0 && string(key) == keyLastVoteCand {
+		err = g.stableStore.SetUint64([]byte(keyLastVoteTerm), g.voteTerm)
+		g.voteTerm = 0
+	}
+	return g.check(err)
 }
 
-// SetUint64 stores a number durably.
+// SetUint64 stores a number durably, but for the term of a vote, which waits for the candidate.
 func (g *guardedStable) SetUint64(key []byte, n uint64) error {
+	if string(key) == keyLastVoteTerm {
+		g.voteTerm = n
+		return nil
+	}
 	return g.check(g.stableStore.SetUint64(key, n))
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -68,7 +66,7 @@ func (n *Node) tend(stop <-chan struct{}) {
 		case <-n.dead:
 			return
 		}
-		for n.Leads() {
+		for n.Leads() && !n.InQuarantine() { // what its machine says is not what was agreed on
 			more, err := d.step()
 			if err != nil {
 				n.o.Logger.Warn("the membership is not as it should be; it is tried again", "reason", err)
@@ -396,9 +394,5 @@ func (n *Node) plannedAddresses(number int) ([]string, bool) {
 		}
 		m = *was
 	}
-	var addresses []string
-	for _, a := range m.Peers {
-		addresses = append(addresses, net.JoinHostPort(a.Host, strconv.Itoa(a.Port)))
-	}
-	return addresses, true
+	return addresses(&m), true
 }

@@ -48,6 +48,8 @@ type Node struct {
 	leaderMu  sync.Mutex
 	leaderNow leadership // guarded by leaderMu
 
+	contacts contacts // see LeadAge
+
 	progressMu sync.Mutex
 	progress   chan struct{} // guarded by progressMu: closed when something was applied; nil if nobody waits
 	awaited    atomic.Bool   // progress is set

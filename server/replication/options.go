@@ -27,6 +27,15 @@ const (
 	// defaultBatchBytes bounds one log entry, and with it how long readers wait while it is
 	// applied. A single command may be larger.
 	defaultBatchBytes = 512 << 10
+	// defaultCommandBytes is twice the largest request of a client, where that is not raised.
+	defaultCommandBytes = 2 << 20
+	// minMessageBytes and minEntryBytes are what members take from each other in any case.
+	minMessageBytes = 4 << 20
+	minEntryBytes   = 16 << 20
+	// maxFrameBytes is the most that peer takes.
+	maxFrameBytes = 1 << 30
+	// entryHead is more than the header of a batch.
+	entryHead = 4 << 10
 	// defaultInflight entries are under way at once: one is synced while another is
 	// applied. More make batches smaller and syncs more.
 	defaultInflight = 2
@@ -167,7 +176,11 @@ type Options struct {
 
 	MaxQueueBytes int // of encoded commands that wait
 	MaxBatchBytes int // of one log entry
-	MaxInflight   int // log entries under way
+	// MaxCommandBytes of the largest command, encoded: the largest request of a client and a little
+	// more; 2 MiB by default. It has to be the same on all members. What is larger than they take from
+	// each other could neither be forwarded nor replicated, and all that is behind it neither.
+	MaxCommandBytes int
+	MaxInflight     int // log entries under way
 
 	// ClosePatience is how long Close waits for what was proposed to be stored by a majority;
 	// 5 s by default.
@@ -235,6 +248,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.SnapRetain, defaultSnapRetain)
 	setDefault(&o.MaxQueueBytes, defaultQueueBytes)
 	setDefault(&o.MaxBatchBytes, defaultBatchBytes)
+	setDefault(&o.MaxCommandBytes, defaultCommandBytes)
 	setDefault(&o.MaxInflight, defaultInflight)
 	o.Meters.setDefaults()
 	if o.Now == nil {
@@ -250,6 +264,17 @@ func (o *Options) setDefaults() error {
 		o.Fatal = func(err error) { o.Logger.Error("cannot go on", "error", err) }
 	}
 	return nil
+}
+
+// messageBytes is how long a message with forwarded commands can be: a chunk of the queue is closed
+// by the command that fills it.
+func (o *Options) messageBytes() int {
+	return min(max(o.MaxBatchBytes+o.MaxCommandBytes+entryHead, minMessageBytes), maxFrameBytes)
+}
+
+// entryBytes is how long a log entry can be: one such message may fill a chunk, too.
+func (o *Options) entryBytes() int {
+	return min(max(o.MaxBatchBytes+o.messageBytes()+entryHead, minEntryBytes), maxFrameBytes)
 }
 
 func setDefault(v *int, d int) {

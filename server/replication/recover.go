@@ -36,9 +36,10 @@ import (
 //  1. the file "recovering" names the new identity;
 //  2. the log's stamp names the new incarnation: from here on it does not start;
 //  3. a snapshot of everything, with the new configuration, which is read again;
-//  4. the log is emptied;
+//  4. the log is emptied, and a note of a quarantine goes: nobody is left to repair it;
 //  5. the format file names the new identity: it starts again;
-//  6. the file "recovering" goes.
+//  6. the file "recovering" goes. Should it be back after a crash, the format file says that it
+//     is of a recovery that came to its end.
 
 const (
 	recoveringName = "recovering"
@@ -165,7 +166,7 @@ func (r *recoverer) chooseIdentity() (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found {
+	if found && next.incarnation != s.id.incarnation {
 		stamp, _, err := readIdentity(o.FS, filepath.Join(o.LogDir, logName))
 		if err != nil {
 			return nil, err
@@ -226,6 +227,11 @@ func (r *recoverer) load() error {
 		conf, f.Term, f.Index = newest.config, newest.term, newest.index
 	}
 	f.SnapshotIndex = info.SnapshotIndex
+	if agrees, err := n.logAgrees(first, last); err != nil {
+		return err
+	} else if !agrees {
+		last = info.SnapshotIndex // what follows was never committed: the snapshot tells another story
+	}
 	for i := max(first, info.SnapshotIndex+1); first > 0 && i <= last; i++ {
 		if err := r.apply(i, &conf); err != nil {
 			return err
@@ -304,14 +310,17 @@ func (r *recoverer) commit() error {
 	if err := r.emptyLog(); err != nil {
 		return err
 	}
+	if err := r.n.stores.sick.write(0); err != nil {
+		return err
+	}
 	if err := writeIdentity(fsys, dir, &r.next); err != nil {
 		return err
 	}
 	r.n.stores.id = r.next
-	if err := r.n.stores.sick.write(0); err != nil {
+	if err := fsys.Remove(marker); err != nil {
 		return err
 	}
-	return fsys.Remove(marker)
+	return fsys.SyncDir(dir)
 }
 
 // writeSnapshot stores the machine, and reads it again: it replaces all that there is.

@@ -65,7 +65,7 @@ func (n *Node) newEngine(conf *raft.Config, transport raft.Transport) (_ *engine
 		transport = &lentTransport{Transport: n.peers, n: n, over: over}
 	}
 	log := engineLog{&guardedLog{n.stores.log, n}}
-	stable := &guardedStable{n.stores.stable, n}
+	stable := &guardedStable{stableStore: n.stores.stable, n: n}
 	snaps := &guardedSnapshots{n.stores.snaps, n}
 	r, err := raft.NewRaft(conf, n.fsm, log, stable, snaps, transport)
 	if err != nil {
@@ -140,6 +140,28 @@ func (l engineLog) FirstIndex() (uint64, error) {
 	return l.guardedLog.FirstIndex()
 }
 
+// GetLog implements raft.LogStore. A follower that has got a snapshot has a log that begins behind
+// it. What follows the snapshot is sent once more if the answer to it was lost, and raft looks for the
+// entry before in the log alone: it would refuse, the leader would go back entry by entry to the
+// beginning of its own log, with a request for each, and send the snapshot again. All that raft wants
+// to know of that entry is its term, which the snapshot has. A leader is not told it: it has to see
+// that the entry is not there.
+func (l engineLog) GetLog(index uint64, out *raft.Log) error {
+	err := l.guardedLog.GetLog(index, out)
+	if !errors.Is(err, raft.ErrLogNotFound) || index <= 1 || !l.n.up.Load() || l.n.raft().State() == raft.Leader {
+		return err
+	}
+	if first, ferr := l.guardedLog.FirstIndex(); ferr != nil || first != index+1 {
+		return err
+	}
+	files := l.n.stores.snaps.all()
+	if len(files) == 0 || files[len(files)-1].index != index {
+		return err
+	}
+	*out = raft.Log{Index: index, Term: files[len(files)-1].term, Type: raft.LogNoop}
+	return nil
+}
+
 // restart replaces raft by another one on the same stores. change is called between the two,
 // when nobody uses the stores and nothing is applied.
 func (n *Node) restart(ctx context.Context, why string, change func() error) {
@@ -180,6 +202,10 @@ func (n *Node) replaceEngine(old *engine, change func() error) error {
 	if n.closing.Load() || n.halted() {
 		return nil
 	}
+	select {
+	case <-n.restarts: // this is it
+	default:
+	}
 	n.restarting.Store(false) // the new raft may apply at once
 	e, err := n.newEngine(n.raftConfig(), nil)
 	if err != nil {
@@ -191,10 +217,9 @@ func (n *Node) replaceEngine(old *engine, change func() error) error {
 	return nil
 }
 
-// cutDivergence deletes the log if it tells another story than the newest snapshot: its entry
-// at the snapshot's index is of another term. Then all from there on was never committed, and
-// what is before is in the snapshot. A log that agrees stays as it is, for this server has
-// acknowledged it.
+// cutDivergence deletes the log if it tells another story than the newest snapshot. Then all from
+// there on was never committed, and what is before is in the snapshot. A log that agrees stays as it
+// is, for this server has acknowledged it.
 func (n *Node) cutDivergence() error {
 	files := n.stores.snaps.all()
 	if len(files) == 0 {
@@ -211,21 +236,35 @@ func (n *Node) cutDivergence() error {
 	}
 	what := "ends before the snapshot"
 	if last >= newest.index {
-		var entry raft.Log
-		err := n.stores.log.GetLog(newest.index, &entry)
-		if errors.Is(err, raft.ErrLogNotFound) {
-			return nil // a store that allows gaps: it goes on behind the snapshot
-		}
-		if err != nil {
-			return fmt.Errorf("cannot read the log: %w", err)
-		}
-		if entry.Term == newest.term {
-			return nil
+		if agrees, err := n.logAgrees(first, last); agrees || err != nil {
+			return err
 		}
 		what = "diverges from the snapshot, nobody else has what follows"
 	}
 	n.o.Logger.Warn("removing the log, which "+what, "first", first, "last", last, "snapshot", newest.index)
 	return (&guardedLog{n.stores.log, n}).DeleteRange(first, last)
+}
+
+// logAgrees says whether the log, from first to last, tells the same story as the newest snapshot:
+// its entry at the snapshot's index, if it has one, is of the same term.
+func (n *Node) logAgrees(first, last uint64) (bool, error) {
+	files := n.stores.snaps.all()
+	if len(files) == 0 {
+		return true, nil
+	}
+	newest := files[len(files)-1]
+	if first == 0 || newest.index < first || newest.index > last {
+		return true, nil
+	}
+	var entry raft.Log
+	err := n.stores.log.GetLog(newest.index, &entry)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return true, nil // a store that allows gaps: it goes on behind the snapshot
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot read the log: %w", err)
+	}
+	return entry.Term == newest.term, nil
 }
 
 // endsBehind says whether the log goes on behind a snapshot that was just installed.
@@ -247,6 +286,11 @@ var _ raft.WithPreVote = (*lentTransport)(nil)
 // lend makes a call that ends with raft. Its answer goes into memory of its own: the call
 // itself may come to an end later.
 func lend[R any](t *lentTransport, resp *R, call func(*R) error) error {
+	return lendUntil(t, nil, resp, call)
+}
+
+// lendUntil is lend for a call that is given up at some time.
+func lendUntil[R any](t *lentTransport, late <-chan time.Time, resp *R, call func(*R) error) error {
 	answer, done := new(R), make(chan error, 1)
 	go func() { done <- call(answer) }()
 	select {
@@ -255,6 +299,8 @@ func lend[R any](t *lentTransport, resp *R, call func(*R) error) error {
 			*resp = *answer
 		}
 		return err
+	case <-late:
+		return errNoHeir
 	case <-t.over:
 		return raft.ErrRaftShutdown
 	}
@@ -272,13 +318,24 @@ func (t *lentTransport) RequestPreVote(id raft.ServerID, a raft.ServerAddress, a
 
 // AppendEntries implements raft.Transport.
 func (t *lentTransport) AppendEntries(id raft.ServerID, a raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	return lend(t, resp, func(r *raft.AppendEntriesResponse) error { return t.n.peers.AppendEntries(id, a, args, r) })
+	sent := time.Now()
+	err := lend(t, resp, func(r *raft.AppendEntriesResponse) error { return t.n.peers.AppendEntries(id, a, args, r) })
+	if err == nil && resp.Term == args.Term {
+		t.n.contacts.note(id, args.Term, sent)
+	}
+	return err
 }
 
-// TimeoutNow implements raft.Transport.
+// TimeoutNow implements raft.Transport. raft takes no entries while it hands over, and not before
+// this call returns, although it gives the hand-over up after an election timeout: so does this.
 func (t *lentTransport) TimeoutNow(id raft.ServerID, a raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
-	return lend(t, resp, func(r *raft.TimeoutNowResponse) error { return t.n.peers.TimeoutNow(id, a, args, r) })
+	timer := time.NewTimer(electionTimeout)
+	defer timer.Stop()
+	return lendUntil(t, timer.C, resp, func(r *raft.TimeoutNowResponse) error { return t.n.peers.TimeoutNow(id, a, args, r) })
 }
+
+// errNoHeir is why a hand-over to a member that does not answer has failed.
+var errNoHeir = errors.New("the heir does not answer")
 
 // InstallSnapshot implements raft.Transport. raft closes data when it returns.
 func (t *lentTransport) InstallSnapshot(id raft.ServerID, a raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 
@@ -200,7 +202,20 @@ func decodeTransfer(b []byte) error {
 // that come meanwhile are refused with ErrNotLeader.
 func (n *Node) StepDown(ctx context.Context) error { return n.stepDown(ctx, "") }
 
-// stepDown is StepDown to a member; "": to the one with the longest log.
+// anyHeir is one of those that could lead at once, by chance; "" if there is none. raft would take
+// the first of those with the longest log: two servers that both have a reason not to lead would
+// give it to each other for ever.
+func (n *Node) anyHeir() raft.ServerID {
+	heirs := slices.DeleteFunc(n.voters(), func(id raft.ServerID) bool {
+		return id == n.stores.id.serverID() || !n.fitToLead(id)
+	})
+	if len(heirs) == 0 {
+		return ""
+	}
+	return heirs[rand.IntN(len(heirs))]
+}
+
+// stepDown is StepDown to a member; "": to any that is fit, or else to the one with the longest log.
 func (n *Node) stepDown(ctx context.Context, to raft.ServerID) error {
 	if n.peers == nil || !n.up.Load() || n.raft().State() != raft.Leader {
 		return nil
@@ -208,8 +223,12 @@ func (n *Node) stepDown(ctx context.Context, to raft.ServerID) error {
 	if r, gen := n.queue.current(); r == routeLog {
 		n.queue.unroute(gen)
 	}
+	n.peers.Hurry() // raft asks the goroutine of the heir, which may wait for its link
+	if to == "" {
+		to = n.anyHeir()
+	}
 	done := make(chan error, 1)
-	go func() { done <- n.transfer(to).Error() }() // ends within the election timeout
+	go func() { done <- n.engine.Load().transfer(to) }() // ends within the election timeout, or with raft
 	var err error
 	select {
 	case err = <-done:
@@ -223,11 +242,30 @@ func (n *Node) stepDown(ctx context.Context, to raft.ServerID) error {
 	return nil
 }
 
-func (n *Node) transfer(to raft.ServerID) raft.Future {
+// transfer has raft hand over, and returns how that went.
+func (e *engine) transfer(to raft.ServerID) error {
+	var f raft.Future
 	if to == "" {
-		return n.raft().LeadershipTransfer()
+		f = e.LeadershipTransfer()
+	} else {
+		f = e.LeadershipTransferToServer(to, raft.ServerAddress(to))
 	}
-	return n.raft().LeadershipTransferToServer(to, raft.ServerAddress(to))
+	endWith(f, e.over)
+	return f.Error()
+}
+
+// endWith has a future of raft end with raft. raft queues a transfer of the leadership for its
+// main loop, and if that ends before it has come to it nobody answers any more: other futures
+// have a channel for this case, and raft forgets to set it for this one. It is an exported field,
+// which only Error looks at, of a type that has no exported name.
+func endWith(f raft.Future, over chan struct{}) {
+	v := reflect.ValueOf(f)
+	if v.Kind() != reflect.Pointer {
+		return // an error that is there already
+	}
+	if field := v.Elem().FieldByName("ShutdownCh"); field.IsValid() && field.CanSet() && field.Type() == reflect.TypeFor[chan struct{}]() {
+		field.Set(reflect.ValueOf(over))
+	}
 }
 
 // transferPatience is how long a hand-over on demand may take in all.

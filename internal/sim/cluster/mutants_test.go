@@ -17,7 +17,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a new leader gives no full timeout", file: "server/expiry.go",
-		old: "e.restart(now + grace)", new: "_ = grace",
+		old: "e.restart(now + e.unledNs())", new: "_ = now",
 	},
 	{
 		name: "expiry does not wait for reports", file: "server/expiry.go",

@@ -56,31 +56,50 @@ func TestPlantedBugsAreFound(t *testing.T) {
 func (m *mutant) hunt(t *testing.T, root string) (string, bool) {
 	t.Helper()
 	binary := m.build(t, root)
-	for seed := 1; seed <= *huntFlag; seed++ {
-		cmd := exec.Command(binary, "-test.run=TestClustersKeepTheirPromises", "-test.timeout=300s", "-seed="+strconv.Itoa(seed))
+	for try := range *huntFlag {
+		seed := strconv.Itoa(try + 1)
+		cmd := exec.Command(binary, "-test.run=TestClustersKeepTheirPromises", "-test.timeout=300s", "-seed="+seed)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return "seed " + strconv.Itoa(seed) + ": " + firstFailure(string(out)), true
+			return "seed " + seed + ": " + firstFailure(string(out)), true
 		}
 	}
 	return "not found", false
+}
+
+// A bug that fits nowhere any more would be planted nowhere.
+func TestPlantedBugsFitTheSource(t *testing.T) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		m.planted(t, root)
+	}
+}
+
+// planted returns the file that the bug is in, and what it has with it.
+func (m *mutant) planted(t *testing.T, root string) (path, source string) {
+	t.Helper()
+	path = filepath.Join(root, filepath.FromSlash(m.file))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), m.old); n != 1 {
+		t.Errorf("%s: %s has %d places like this, not one:\n%s", m.name, m.file, n, m.old)
+	}
+	return path, strings.Replace(string(b), m.old, m.new, 1)
 }
 
 // build makes a test binary with the bug, without touching the source.
 func (m *mutant) build(t *testing.T, root string) string {
 	t.Helper()
 	dir := t.TempDir()
-	path := filepath.Join(root, filepath.FromSlash(m.file))
-	source, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(source), m.old); n != 1 {
-		t.Fatalf("%s has %d places like this, not one:\n%s", m.file, n, m.old)
-	}
+	path, source := m.planted(t, root)
 	changed := filepath.Join(dir, "changed.go")
 	overlay := filepath.Join(dir, "overlay.json")
 	list, _ := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	for name, content := range map[string][]byte{changed: []byte(strings.Replace(string(source), m.old, m.new, 1)), overlay: list} {
+	for name, content := range map[string][]byte{changed: []byte(source), overlay: list} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Server implements replication.Observer: the methods of this file run under the write
-// lock, in the order of the log.
+// lock, in the order of the log, but for BatchReleased.
 var _ replication.Observer = (*Server)(nil)
 
 // Applied hands out the events of a command, and then its result to the connection that
@@ -20,6 +20,7 @@ func (s *Server) Applied(cmd *state.Command, r *state.Result) {
 	for i := range r.Events {
 		s.fire(&r.Events[i])
 	}
+	clear(s.heard)
 	if a := s.auditor.Load(); a != nil {
 		a.applied(cmd, r)
 	}
@@ -120,7 +121,7 @@ func (s *Server) fire(e *state.Event) {
 		if d.OnParent {
 			list = e.ParentACL
 		}
-		if !acl.Allowed(&s.node.Machine().Settings().ACL, list, wire.PermRead, *c.ids.Load()) {
+		if !s.mayHear(list, c.ids.Load()) {
 			continue
 		}
 		if frame == nil || shown.Type != d.Type || shown.Path != d.Path {
@@ -129,6 +130,29 @@ func (s *Server) fire(e *state.Event) {
 		}
 		c.sendEvent(frame)
 	}
+}
+
+// A hearing is a list and the identities of a watcher.
+type hearing struct {
+	list *wire.ACL // the first entry: lists are shared and never change
+	ids  *[]wire.ID
+}
+
+// mayHear says whether a watcher with these identities may be told of a node with that list. A
+// transaction can have tens of thousands of events, and a list as many entries: a long one is
+// judged once for each watcher and command.
+func (s *Server) mayHear(list []wire.ACL, ids *[]wire.ID) bool {
+	settings := &s.node.Machine().Settings().ACL
+	if len(list) <= shortList {
+		return acl.Allowed(settings, list, wire.PermRead, *ids)
+	}
+	h := hearing{&list[0], ids}
+	may, known := s.heard[h]
+	if !known {
+		may = acl.Allowed(settings, list, wire.PermRead, *ids)
+		s.heard[h] = may
+	}
+	return may
 }
 
 // countWatchers notes how many watchers each event of a change had.

@@ -44,7 +44,8 @@ func (c *conn) auth(h wire.RequestHeader, d *wire.Decoder) error {
 func (s *Server) authenticate(c *conn, scheme string, proof []byte) (ids []wire.ID, closeSilently, ok bool) {
 	switch {
 	case scheme == "digest" && proof != nil && s.cfg.Auth.DigestEnabled:
-		return s.digestIDs(string(proof)), false, true
+		// As text: a name that is none would get into lists, and kazoo cannot read those.
+		return s.digestIDs(wire.Text(proof)), false, true
 	case scheme == "ip":
 		return []wire.ID{{Scheme: "ip", ID: c.remote.Addr().String()}}, false, true
 	case scheme == "x509" && c.secure:

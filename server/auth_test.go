@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"crypto/md5"
 	"encoding/hex"
 	"os"
@@ -33,6 +34,22 @@ func TestIdentitiesAddUp(t *testing.T) {
 	c.call(wire.OpAuth, authBody("ip", ""), wire.OK)
 	if got := c.identities(); !slices.Equal(got, []string{"digest:bob", "digest:eve", "ip:127.0.0.1"}) {
 		t.Errorf("identities %q", got)
+	}
+}
+
+// A proof may be any bytes. What others get to see of it, in lists and as a name, is text: clients
+// that decode strictly could not read the list.
+func TestMalformedDigestProofBecomesText(t *testing.T) {
+	c := open(t, startServer(t).addr, 10_000)
+	c.call(wire.OpAuth, authBody("digest", "u\xe4:p\xff"), wire.OK)
+	r := wire.CreateRequest{Path: "/mine", ACL: []wire.ACL{{Perms: wire.PermAll, ID: wire.ID{Scheme: "auth"}}}}
+	c.call(wire.OpCreate, r.Append(nil), wire.OK)
+	body := c.call(wire.OpGetACL, pathBody("/mine"), wire.OK).body
+	if id := acl.DigestID("", "u\ufffd:p\ufffd"); !bytes.Contains(body, []byte(id)) {
+		t.Errorf("the list is %q, want %q in it", body, id)
+	}
+	if body := c.call(wire.OpWhoAmI, nil, wire.OK).body; !bytes.Contains(body, []byte("u\ufffd")) {
+		t.Errorf("whoAmI answers %q", body)
 	}
 }
 

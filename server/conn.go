@@ -25,7 +25,8 @@ import (
 //	C1  pending is in request order, and every reply of a request leaves in that order; only
 //	    pings and events pass it;
 //	C2  a read is served from a state that has all writes which its session sent before it,
-//	    and none that it sent after it;
+//	    and none that it sent after it, unless it waits behind a change of the membership or
+//	    of the leadership, which later writes do not wait for;
 //	C3  numbers of writes are consecutive within an epoch: they are given in the order in
 //	    which the entries are appended and proposed;
 //	C4  lastZxid, the zxid of the newest reply, never falls;
@@ -70,7 +71,7 @@ type conn struct {
 	repeated     uint64        // the last write that was missing in the log and proposed again
 	gen          uint64        // of the node's proposals, to which this connection was brought
 	handshake    []byte        // its create or attach, while that is under way
-	watchesAdded int           // at least the number of its watches, see addWatch
+	watchesAdded int           // at least the cost of its watches, see addWatch
 	needDrain    bool          // the head of pending is a read that may be served
 	inFlusher    bool          // queued at Server.flushers, or in Server.touched
 	answered     bool          // the log has answered the create or attach of this connection …

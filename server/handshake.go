@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/failpoint"
@@ -21,6 +22,7 @@ var (
 	errLeaderShuns  = errors.New("this server leads, and leaderServes is no")
 	errThrottled    = errors.New("too many sessions at once: connection_throttle_tokens")
 	errNoSessionIDs = errors.New("no free session id was found")
+	errLogStands    = fmt.Errorf("the log did not open the session in time: %w", os.ErrDeadlineExceeded)
 	errRefused      = errors.New("the session has expired, is unknown, or the password is wrong")
 )
 
@@ -162,13 +164,23 @@ func (s *Server) catchUpNow() error {
 }
 
 // proposeHandshake proposes cmd and waits until it is applied. When it is, establish has
-// queued the answer already.
+// queued the answer already. A log that stands still must not keep the connections of clients
+// that have given up long ago: nobody reads them meanwhile.
 func (c *conn) proposeHandshake(cmd *state.Command) (state.Outcome, error) {
 	c.mu.Lock()
 	c.answered = false
 	gen, encoded := c.encode(cmd)
 	c.handshake = encoded
 	c.mu.Unlock()
+	late := false // guarded by mu
+	defer time.AfterFunc(c.s.handshakeTimeout(), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.answered {
+			late = true
+			c.abortLocked()
+		}
+	}).Stop()
 	err := errNotServing
 	if !c.s.cutOff.Load() { // else checkGrace may not have seen that this connection waits
 		err = c.propose(cmd, gen, encoded)
@@ -182,10 +194,13 @@ func (c *conn) proposeHandshake(cmd *state.Command) (state.Outcome, error) {
 	for !c.answered && !c.dead && !c.finishing {
 		c.room.Wait()
 	}
-	if !c.answered {
-		return 0, errNotServing
+	switch {
+	case c.answered:
+		return c.outcome, nil
+	case late:
+		return 0, errLogStands
 	}
-	return c.outcome, nil
+	return 0, errNotServing
 }
 
 // establish runs under the write lock when the create or attach of this connection has

@@ -239,8 +239,32 @@ func TestDribblingHandshakeIsClosedAtTheDeadline(t *testing.T) {
 	<-closed
 }
 
+// While the log stands nobody reads a connection that waits for its session, so that its client has
+// gone is not seen.
+func TestHandshakeThatTheLogDoesNotAnswerEndsAtTheDeadline(t *testing.T) {
+	var g gate
+	srv := startServer(t, withGate(&g), set("zkd.handshakeTimeoutMs", "2000"))
+	old := open(t, srv.addr, 60_000)
+	g.block(t, srv)
+	fresh, returning := dial(t, srv.addr), dial(t, srv.addr)
+	r := wire.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, 16)}
+	fresh.write(frame(r.Append(nil)))
+	returning.write(frame(old.reconnect().Append(nil)))
+	fresh.expectClosed()
+	returning.expectClosed()
+	eventually(t, "they are forgotten", func() bool { return srv.connectionCount() == 1 })
+	if n := srv.stats.SessionlessExpired.Value(0); n != 2 {
+		t.Errorf("%d connections were closed for want of a session", n)
+	}
+	old.ping()
+	g.open()
+	// Who has given up is not let in behind its back, but the attach was proposed: it cuts the old one.
+	old.expectClosed()
+	attach(t, srv.addr, old).ping()
+}
+
 func TestEstablishedConnectionHasNoDeadline(t *testing.T) {
-	srv := startServer(t, set("zkd.handshakeTimeoutMs", "300"))
+	srv := startServer(t, set("zkd.handshakeTimeoutMs", "1500"))
 	c := open(t, srv.addr, 10_000)
 	dial(t, srv.addr).expectClosed() // connected later, so its deadline is later
 	c.ping()

@@ -32,6 +32,10 @@ const (
 	// travel with each of its writes. An auth packet beyond it fails, as one that is wrong.
 	maxIdentityBytes = 16 << 10
 
+	// shortList is how many entries an access control list may have to be judged anew for each
+	// event.
+	shortList = 16
+
 	// superPenalty is how long a wrong password for the super user holds its connection up.
 	superPenalty = time.Second
 
@@ -47,6 +51,11 @@ const (
 	createAttempts = 8
 	// handOverTimeout bounds the attempt to give the leadership away before a stop.
 	handOverTimeout = time.Second
+
+	// maxQuotasLogged is how many exceeded quotas are logged in a minute, the others are not;
+	// maxLoggedPath is how many bytes of the path of each.
+	maxQuotasLogged = 1000
+	maxLoggedPath   = 256
 
 	// maxReapList is how many container and TTL nodes one look at the tree returns at most.
 	maxReapList = 100_000

@@ -260,6 +260,25 @@ func TestWatchesOfAConnectionAreLimited(t *testing.T) {
 	eventually(t, "no watch is left", func() bool { return srv.watches.Counts().Watches == 0 })
 }
 
+// What has no node can be watched, too, so the paths are as long as the client likes.
+func TestLongPathsCountAsSeveralWatches(t *testing.T) {
+	srv := startServer(t, set("zkd.maxConnWatches", "1000"))
+	c := open(t, srv.addr, 10_000)
+	long := "/" + strings.Repeat("n", 100_000)
+	c.call(wire.OpExists, readBody(long+"1", true), wire.NoNode)
+	c.call(wire.OpExists, readBody(long+"2", true), wire.NoNode)
+	r := wire.WatchesRequest{Path: long + "1", Type: wire.WatcherAny}
+	c.call(wire.OpRemoveWatches, r.Append(nil), wire.OK)
+	c.call(wire.OpExists, readBody(long+"3", true), wire.NoNode)
+	c.send(wire.OpExists, readBody(long+"4", true))
+	for { // the reply may still have left
+		if _, err := c.readFrame(); err != nil {
+			break
+		}
+	}
+	eventually(t, "no watch is left", func() bool { return srv.watches.Counts().Watches == 0 })
+}
+
 func TestIdentitiesOfAConnectionAreLimited(t *testing.T) {
 	c := open(t, startServer(t).addr, 10_000)
 	for i := range maxIdentityBytes {

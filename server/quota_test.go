@@ -2,10 +2,12 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/wire"
 )
@@ -43,5 +45,26 @@ func TestSoftQuotaIsLoggedOnceAMinute(t *testing.T) {
 	eventually(t, "the quota is logged", func() bool { return log.count("quota exceeded") > 0 && len(srv.overQuota) == 0 })
 	if n := log.count("quota exceeded"); n != 1 {
 		t.Errorf("%d lines for one quota", n)
+	}
+}
+
+func TestLoggedQuotasAreBounded(t *testing.T) {
+	logged, now := quotasLogged{}, time.Unix(1, 0)
+	lines := 0
+	for i := range 3 * maxQuotasLogged {
+		if _, due := logged.due(fmt.Sprintf("/q%d", i), now); due {
+			lines++
+		}
+	}
+	if lines != maxQuotasLogged || len(logged) != maxQuotasLogged {
+		t.Errorf("%d lines, %d are remembered, want %d", lines, len(logged), maxQuotasLogged)
+	}
+	now = now.Add(quotaLogInterval)
+	if _, due := logged.due("/other", now); !due || len(logged) != 1 {
+		t.Errorf("a minute later: due %v, %d are remembered", due, len(logged))
+	}
+	text, due := logged.due("/"+strings.Repeat("n", 1_000_000), now)
+	if !due || len(text) != maxLoggedPath {
+		t.Errorf("a long path: due %v, logged with %d bytes", due, len(text))
 	}
 }

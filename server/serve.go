@@ -142,16 +142,16 @@ func (c *conn) watchRequest(b []byte, op wire.OpCode, d *wire.Decoder) ([]byte, 
 	return b, wire.OK
 }
 
-// addWatch registers a watch. A connection with too many is cut: no code of the protocol
-// says that. Called with mu held.
+// addWatch registers a watch. A connection with too many, or too long ones, is cut: no code of
+// the protocol says that. Called with mu held.
 func (c *conn) addWatch(path string, k watch.Kind) {
 	if !c.s.watches.Add(path, k, c.id) {
 		return
 	}
-	c.watchesAdded++
+	c.watchesAdded += watch.Cost(path)
 	if most := c.s.cfg.MaxConnWatches; most > 0 && c.watchesAdded > most {
 		// Some of those added may have fired since.
-		if c.watchesAdded = c.s.watches.CountOf(c.id); c.watchesAdded > most {
+		if c.watchesAdded = c.s.watches.CostOf(c.id); c.watchesAdded > most {
 			c.cut("it watches more paths than zkd.maxConnWatches")
 		}
 	}

@@ -132,6 +132,7 @@ type Server struct {
 	// Owned by the apply loop.
 	touched     []*conn
 	deliveries  []watch.Delivery
+	heard       map[hearing]bool // of the command that is being applied
 	eventBuf    []byte
 	lastApplied int64 // zxid
 
@@ -162,6 +163,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		cfg: o.Config, opts: o, log: o.Logger, now: o.Now, start: time.Now(),
 		registry: newRegistry(), watches: watch.New(), overQuota: make(chan string, 64),
+		heard: map[hearing]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.Default()

@@ -160,3 +160,65 @@ func TestWatchesGoWithTheirConnection(t *testing.T) {
 		t.Errorf("%d watch ids for at most a few connections at a time", n)
 	}
 }
+
+// A transaction can change a node with a long list many thousand times, and its watcher can have
+// many identities: the list is judged once for it, not for each event, which took the log minutes.
+func TestLongListIsJudgedOnceForAWatcherAndACommand(t *testing.T) {
+	srv := startServer(t)
+	c := open(t, srv.addr, 60_000)
+	list := make([]wire.ACL, shortList+1)
+	for i := range list {
+		list[i] = wire.ACL{Perms: wire.PermRead, ID: wire.ID{Scheme: "digest", ID: fmt.Sprint("u", i, ":hash")}}
+	}
+	ids := []wire.ID{list[shortList].ID}
+	srv.node.RLock() // the apply loop is out of the way
+	if !srv.mayHear(list, &ids) || len(srv.heard) != 1 {
+		t.Errorf("who may read is not told, or that is not remembered: %v", srv.heard)
+	}
+	srv.heard[hearing{&list[0], &ids}] = false
+	if srv.mayHear(list, &ids) {
+		t.Error("the list is judged again")
+	}
+	stranger := []wire.ID{{Scheme: "digest", ID: "u:hash"}}
+	if srv.mayHear(list, &stranger) {
+		t.Error("somebody else is told")
+	}
+	if short := list[:shortList]; srv.mayHear(short, &ids) || len(srv.heard) != 2 {
+		t.Errorf("a short list is taken for a long one: %v", srv.heard)
+	}
+	srv.node.RUnlock()
+	c.call(wire.OpSetData, setBody("/", "x"), wire.OK)
+	srv.node.RLock()
+	defer srv.node.RUnlock()
+	if len(srv.heard) != 0 {
+		t.Error("what was found is remembered for the next command, which may have other settings")
+	}
+}
+
+func TestWatchersOfALongListAreToldIfTheyMayRead(t *testing.T) {
+	srv := startServer(t)
+	writer, reader, stranger := open(t, srv.addr, 60_000), open(t, srv.addr, 60_000), open(t, srv.addr, 60_000)
+	reader.call(wire.OpAuth, authBody("digest", "bob:pw"), wire.OK)
+	list := []wire.ACL{
+		{Perms: wire.PermWrite, ID: wire.ID{Scheme: "world", ID: "anyone"}},
+		{Perms: wire.PermRead, ID: wire.ID{Scheme: "digest", ID: "bob:ikIaKsbtGweaHnb/jKn7OHqbunM="}},
+	}
+	for i := range 2 * shortList {
+		list = append(list, wire.ACL{Perms: wire.PermRead, ID: wire.ID{Scheme: "digest", ID: fmt.Sprint("u", i, ":hash")}})
+	}
+	create := wire.CreateRequest{Path: "/n", ACL: list}
+	writer.call(wire.OpCreate, create.Append(nil), wire.OK)
+	r := wire.AddWatchRequest{Path: "/n", Mode: wire.AddWatchPersistent}
+	reader.call(wire.OpAddWatch, r.Append(nil), wire.OK)
+	stranger.call(wire.OpAddWatch, r.Append(nil), wire.OK)
+	const n = 50
+	ops := make([]wire.MultiOp, n)
+	for i := range ops {
+		ops[i] = wire.MultiOp{Op: wire.OpSetData, SetData: wire.SetDataRequest{Path: "/n", Version: -1}}
+	}
+	writer.call(wire.OpMulti, wire.AppendMulti(nil, ops), wire.OK)
+	for range n {
+		reader.expectEvent(wire.EventNodeDataChanged, "/n")
+	}
+	stranger.call(wire.OpSync, pathBody("/"), wire.OK) // the next frame, so there was no event
+}

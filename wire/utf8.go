@@ -4,6 +4,10 @@ import (
 	"unicode/utf8"
 )
 
+// Text reads a buffer as text, as a Decoder reads a string: for proofs and tokens, which become
+// names that others see.
+func Text(b []byte) string { return lenientString(b) }
+
 // lenientString copies b into a string, with U+FFFD in place of malformed UTF-8 as Java's
 // String constructor puts it: one for each longest beginning of a well-formed sequence,
 // and one for each surrogate in three bytes (which is how Java clients send a character

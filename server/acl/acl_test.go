@@ -3,8 +3,10 @@ package acl
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/wire"
 )
@@ -74,6 +76,41 @@ func TestCheckPermits(t *testing.T) {
 	for _, tt := range tests {
 		if got := Allowed(tt.s, tt.list, tt.perm, tt.ids); got != tt.want {
 			t.Errorf("%s: allowed is %v", tt.name, got)
+		}
+		if len(tt.list) == 0 {
+			continue
+		}
+		// Among many entries and identities that have nothing to do with each other it is the same.
+		list, caller := slices.Clone(tt.list), slices.Clone(tt.ids)
+		for i := range fewEntries {
+			list = append(list, entry1(31, "digest", fmt.Sprintf("other%d:hash", i))...)
+			caller = append(caller, wire.ID{Scheme: "digest", ID: fmt.Sprintf("caller%d:hash", i)}, wire.ID{Scheme: "x509", ID: fmt.Sprintf("CN=%d", i)})
+		}
+		if got := Allowed(tt.s, list, tt.perm, caller); got != tt.want {
+			t.Errorf("%s, among many: allowed is %v", tt.name, got)
+		}
+	}
+}
+
+// A client has as many identities as it likes, up to a limit, and makes lists as long as a frame. A
+// check is made while everybody waits: comparing all with all took half a second.
+func TestLongListIsCheckedInTimeForManyIdentities(t *testing.T) {
+	var list []wire.ACL
+	for i := range 24_000 {
+		list = append(list, entry1(31, "digest", fmt.Sprintf("u:%027d=", i))...)
+	}
+	var caller []wire.ID
+	for i := range 450 {
+		caller = append(caller, wire.ID{Scheme: "digest", ID: fmt.Sprintf("u:%027d=", len(list)+i)})
+	}
+	const checks = 100 // a fraction of a second, or a minute
+	deadline := time.Now().Add(40 * time.Second)
+	for i := range checks {
+		if Allowed(all, list, wire.PermRead, caller) {
+			t.Fatal("a stranger is allowed")
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d checks took 40 s", i+1, checks)
 		}
 	}
 }

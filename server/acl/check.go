@@ -26,6 +26,9 @@ func Allowed(s *Settings, list []wire.ACL, perm int32, ids []wire.ID) bool {
 	if s.SkipACL || len(list) == 0 {
 		return true
 	}
+	if len(list) > fewEntries && len(ids) > fewEntries {
+		return s.allowedAmongMany(list, perm, ids)
+	}
 	for i := range list {
 		if e := &list[i]; e.Perms&perm != 0 && (isWorld(&e.ID) || s.anyMatches(&e.ID, ids)) {
 			return true
@@ -44,6 +47,32 @@ func (s *Settings) anyMatches(entry *wire.ID, ids []wire.ID) bool {
 		}
 	}
 	return false
+}
+
+// allowedAmongMany is Allowed without comparing every entry with every identity: a client can
+// have some hundreds, a list tens of thousands of entries, and half a second for each of its
+// requests would be everybody's, since the log waits for it.
+func (s *Settings) allowedAmongMany(list []wire.ACL, perm int32, ids []wire.ID) bool {
+	equal := make(map[wire.ID]struct{}, len(ids))
+	var other []wire.ID // match more than themselves
+	for _, id := range ids {
+		switch {
+		case id.Scheme == SchemeIP || id.Scheme == SchemeSASL:
+			other = append(other, id)
+		case s.registered(id.Scheme):
+			equal[id] = struct{}{}
+		}
+	}
+	for i := range list {
+		e := &list[i]
+		if e.Perms&perm == 0 {
+			continue
+		}
+		if _, same := equal[e.ID]; same || isWorld(&e.ID) || s.anyMatches(&e.ID, other) {
+			return true
+		}
+	}
+	return HasSuper(ids)
 }
 
 // HasSuper says whether the super user is among the identities.

@@ -7,8 +7,8 @@ import "github.com/zkd-project/zkd/wire"
 // Java client accepts: a longer list could be stored but not read back.
 const maxExpandedBytes = 0xfffff
 
-// fewEntries is the length up to which duplicates are found by comparing every pair. A
-// hostile list has tens of thousands of entries, so longer ones use a map.
+// fewEntries is the length up to which every pair is compared, for duplicates and for
+// permissions. A hostile list has tens of thousands of entries, so longer ones use a map.
 const fewEntries = 16
 
 // Expand turns the list of a create or setACL request into the one that is stored:

@@ -162,6 +162,9 @@ func FuzzEscape(f *testing.F) {
 	f.Add("/a\n\t\\x", ",")
 	f.Add("\xf0\x9f", "")
 	f.Fuzz(func(t *testing.T, s, also string) {
+		if strings.ContainsFunc(also, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return // what separates the parts of a field is chosen here, not by clients
+		}
 		got := string(appendEscaped(nil, s, also))
 		if strings.ContainsAny(got, "\n\r\t\x00\x1b\u2028\u2029\u0085") {
 			t.Errorf("%q became %q", s, got)

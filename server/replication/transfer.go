@@ -198,8 +198,8 @@ func decodeTransfer(b []byte) error {
 }
 
 // StepDown hands the leadership to another server, if this one has it, and returns when it
-// has been taken over, or cannot be. Commands that were accepted are applied before; those
-// that come meanwhile are refused with ErrNotLeader.
+// has been taken over, or cannot be. Commands that raft has taken are applied before; those that
+// still wait, or come meanwhile, are refused with ErrNotLeader, and proposed again elsewhere.
 func (n *Node) StepDown(ctx context.Context) error { return n.stepDown(ctx, "") }
 
 // anyHeir is one of those that could lead at once, by chance; "" if there is none. raft would take

@@ -28,7 +28,7 @@ import (
 //	E3  buckets has a head for exactly the lists that are not empty;
 //	E4  no list is filed before next.
 //
-// Owner: the leader's expiry loop. Not safe for concurrent use.
+// Every server keeps one, for the time when it leads. Not safe for concurrent use.
 type Tracker struct {
 	tick    int64 // ns
 	slots   map[int64]uint32

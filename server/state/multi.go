@@ -39,6 +39,7 @@ func (m *Machine) multi(q *request, body []byte) wire.Code {
 		return code
 	}
 	m.begin()
+	q.verdicts = verdicts{}
 	for i := range ops {
 		if code := m.sub(q, &ops[i]); code != wire.OK {
 			m.rollback()

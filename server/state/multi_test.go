@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/server/acl"
 	"github.com/zkd-project/zkd/wire"
@@ -189,5 +190,67 @@ func TestQuotaHoldsInsideAMulti(t *testing.T) {
 	}
 	if r := g.multi(alice, opCreate(wire.OpCreate, "/q/a", 0), opDelete("/q/a", -1), opCreate(wire.OpCreate, "/q/b", 0)); r.Outcome != Applied {
 		t.Errorf("room that the multi itself makes: %v", codes(r))
+	}
+}
+
+// Each operation of a multi may be about a node with a list as long as a frame. That is judged once:
+// it took minutes, in which every server of the cluster stood still.
+func TestLongListIsJudgedOnceInAMulti(t *testing.T) {
+	g := newRig(t)
+	long := make([]wire.ACL, 20_000)
+	for i := range long {
+		long[i] = wire.ACL{Perms: wire.PermRead, ID: wire.ID{Scheme: "digest", ID: fmt.Sprintf("u:%027d=", i)}}
+	}
+	long = append(long, acl.Open()...)
+	g.must(alice, wire.OpCreate, createWith("/n", long))
+	for i := range 300 {
+		g.ids = append(g.ids, wire.ID{Scheme: "digest", ID: fmt.Sprintf("w:%027d=", i)})
+	}
+	const n = 2000
+	checks, reads := make([]wire.MultiOp, n), make([]wire.MultiOp, n)
+	for i := range checks {
+		checks[i] = opCheck("/n", -1)
+		reads[i] = wire.MultiOp{Op: wire.OpGetData, Path: wire.PathWatchRequest{Path: "/n"}}
+	}
+	var once time.Duration // what one judgement takes on this machine, now
+	for range 5 {
+		start := time.Now()
+		acl.Allowed(&g.h.Settings.ACL, long, wire.PermRead, g.ids)
+		once = max(once, time.Since(start))
+	}
+	start := time.Now()
+	if r := g.multi(alice, checks...); r.Outcome != Applied || len(r.Multi) != n {
+		t.Errorf("outcome %d, %d results", r.Outcome, len(r.Multi))
+	}
+	if _, code := g.m.MultiRead(nil, wire.AppendMulti(nil, reads), g.ids, 8<<20); code != wire.OK {
+		t.Error(code)
+	}
+	if took := time.Since(start); took > n/4*once {
+		t.Errorf("%d operations took %v, a judgement takes %v", 2*n, took, once)
+	}
+}
+
+// What is remembered of a list is what it says of the permission that is asked for.
+func TestMultiJudgesEachListAndPermission(t *testing.T) {
+	g := newRig(t)
+	g.must(alice, wire.OpCreate, createWith("/r", list(wire.PermRead, "world", "anyone")))
+	g.must(alice, wire.OpCreate, createWith("/w", list(wire.PermWrite, "world", "anyone")))
+	for _, tt := range []struct {
+		ops  []wire.MultiOp
+		want []wire.Code
+	}{
+		{[]wire.MultiOp{opCheck("/r", -1), opCheck("/r", -1), opSet("/r", "x", -1)}, []wire.Code{wire.OK, wire.OK, wire.NoAuth}},
+		{[]wire.MultiOp{opSet("/w", "x", -1), opSet("/w", "x", -1), opCheck("/w", -1)}, []wire.Code{wire.OK, wire.OK, wire.NoAuth}},
+		{[]wire.MultiOp{opSet("/w", "x", -1), opCheck("/r", -1), opSet("/r", "x", -1)}, []wire.Code{wire.OK, wire.OK, wire.NoAuth}},
+		// A list that is made anew in the multi has another place than one that it gives up.
+		{[]wire.MultiOp{
+			opCheck("/r", -1), opDelete("/r", -1),
+			{Op: wire.OpCreate, Create: *createWith("/r", list(wire.PermCreate, "world", "anyone"))},
+			opCheck("/r", -1),
+		}, []wire.Code{wire.OK, wire.OK, wire.OK, wire.NoAuth}},
+	} {
+		if got := codes(g.multi(bob, tt.ops...)); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%v, want %v", got, tt.want)
+		}
 	}
 }

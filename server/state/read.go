@@ -15,11 +15,16 @@ import (
 
 // readable finds a node that the caller may read.
 func (m *Machine) readable(path string, perm int32, ids []wire.ID) (*znode.Node, wire.Code) {
+	return m.readableBy(nil, path, perm, ids)
+}
+
+// readableBy is readable for one of many operations.
+func (m *Machine) readableBy(v verdicts, path string, perm int32, ids []wire.ID) (*znode.Node, wire.Code) {
 	n := m.tree.Lookup(path)
 	switch {
 	case n == nil:
 		return nil, wire.NoNode
-	case !m.mayDo(&m.settings.ACL, n, perm, ids):
+	case !v.mayDo(m, &m.settings.ACL, n, perm, ids):
 		return nil, wire.NoAuth
 	}
 	return n, wire.OK
@@ -66,7 +71,7 @@ func (m *Machine) GetACL(b []byte, path string, ids []wire.ID) ([]byte, wire.Cod
 		return b, code
 	}
 	list := m.acls.List(n.ACL())
-	if !m.mayDo(&m.settings.ACL, n, wire.PermAdmin, ids) {
+	if !verdicts(nil).mayDo(m, &m.settings.ACL, n, wire.PermAdmin, ids) {
 		list = acl.Redact(list)
 	}
 	st := n.Stat()
@@ -120,8 +125,9 @@ func (m *Machine) MultiRead(b []byte, body []byte, ids []wire.ID, maxBytes int) 
 		return b, wire.MarshallingError
 	}
 	start := len(b)
+	v := verdicts{}
 	for i := range ops {
-		if b = m.appendSubRead(b, &ops[i], ids); len(b)-start > maxBytes {
+		if b = m.appendSubRead(b, &ops[i], v, ids); len(b)-start > maxBytes {
 			return b[:start], wire.MarshallingError
 		}
 	}
@@ -129,8 +135,8 @@ func (m *Machine) MultiRead(b []byte, body []byte, ids []wire.ID, maxBytes int) 
 }
 
 // appendSubRead appends the result of one operation of a multiRead.
-func (m *Machine) appendSubRead(b []byte, op *wire.MultiOp, ids []wire.ID) []byte {
-	n, code := m.readable(op.Path.Path, wire.PermRead, ids)
+func (m *Machine) appendSubRead(b []byte, op *wire.MultiOp, v verdicts, ids []wire.ID) []byte {
+	n, code := m.readableBy(v, op.Path.Path, wire.PermRead, ids)
 	if code != wire.OK {
 		failed := wire.MultiResult{Op: wire.OpError, Code: code}
 		return failed.Append(b)

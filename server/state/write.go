@@ -14,7 +14,8 @@ type request struct {
 	session  int64
 	asker    Asker // the command itself, for answers that come later
 	ids      []wire.ID
-	r        *Result // operations put Path, Stat, Data and Events there
+	r        *Result  // operations put Path, Stat, Data and Events there
+	verdicts verdicts // of a multi, else nil
 }
 
 // write applies a client's write. From the moment that its number is accepted it takes a
@@ -25,7 +26,7 @@ func (m *Machine) write(h *BatchHeader, c *Command, r *Result) {
 		return
 	}
 	m.nextZxid()
-	q := request{&h.Settings, c.Session, Asker{c.Session, c.Epoch, c.Req}, c.IDs, r}
+	q := request{&h.Settings, c.Session, Asker{c.Session, c.Epoch, c.Req}, c.IDs, r, nil}
 	if c.Op == wire.OpMulti {
 		r.Code = m.multi(&q, c.Body)
 	} else {
@@ -83,12 +84,7 @@ func newDecoder(body []byte) wire.Decoder {
 
 // allowed says whether the sender may do what perm says to the node.
 func (m *Machine) allowed(q *request, n *znode.Node, perm int32) bool {
-	return m.mayDo(&q.settings.ACL, n, perm, q.ids)
-}
-
-func (m *Machine) mayDo(s *acl.Settings, n *znode.Node, perm int32, ids []wire.ID) bool {
-	ref := n.ACL()
-	return ref == acl.OpenRef || acl.Allowed(s, m.acls.List(ref), perm, ids)
+	return q.verdicts.mayDo(m, &q.settings.ACL, n, perm, q.ids)
 }
 
 // delete is opcode 2. The permission is asked of the parent; the node's own list does not

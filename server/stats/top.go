@@ -89,6 +89,7 @@ func (s *topShard) add(d Dimension, name string, bytes int) {
 	if name == "" {
 		return
 	}
+	name = name[:min(len(name), topNameBytes)]
 	m := s.names[d]
 	t := m[name]
 	if t == nil {

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -47,6 +48,10 @@ func TestTopIsBounded(t *testing.T) {
 	require.Equal(t, "/busy", r.Busiest[ByPath][0].Name)
 	require.Positive(t, r.Dropped)
 	require.Equal(t, int64(n+n/20-1), r.Total.Requests)
+
+	long := strings.Repeat("u", 10*topNameBytes)
+	top.Record(0, &Ask{User: long, Op: wire.OpExists})
+	require.Equal(t, long[:topNameBytes], top.Report(1).Busiest[ByUser][0].Name, "users are chosen by clients, too")
 }
 
 func TestPathPrefix(t *testing.T) {

@@ -38,6 +38,7 @@ func (t *Table) check() error {
 				}
 				c := perConn[w.id]
 				c.watches++
+				c.cost += uint32(Cost(path))
 				c.inData += uint32(has(w.kind, inData))
 				perConn[w.id] = c
 				counted.inData += uint32(has(w.kind, inData))
@@ -57,7 +58,7 @@ func (t *Table) check() error {
 	links := 0
 	for id := range t.conns {
 		c, want := t.conns[id], perConn[ID(id)]
-		if c.watches != want.watches || c.inData != want.inData {
+		if c.watches != want.watches || c.cost != want.cost || c.inData != want.inData {
 			return fmt.Errorf("W3: connection %d counts %+v, should %+v", id, c, want)
 		}
 		counts.DataConnections += appeared(0, c.inData)

@@ -27,14 +27,21 @@ func (t *Table) Counts() Counts {
 	return t.counts
 }
 
-// CountOf returns how many paths the connection watches, for a limit on them.
-func (t *Table) CountOf(id ID) int {
+// costBytes is how long a path may be to count once for a limit on watches.
+const costBytes = 256
+
+// Cost is for how many watches that of a path counts: a client can watch paths as long as a frame,
+// whether or not there is a node, and the Table keeps them.
+func Cost(path string) int { return 1 + len(path)/costBytes }
+
+// CostOf returns the cost of all watches of the connection, for a limit on them.
+func (t *Table) CostOf(id ID) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if int(id) >= len(t.conns) {
 		return 0
 	}
-	return int(t.conns[id].watches)
+	return int(t.conns[id].cost)
 }
 
 // ByConnection lists the data table by connection (wchc), in the order of ids.

@@ -69,6 +69,7 @@ type pathEntry struct {
 type connEntry struct {
 	first   uint32 // of the list of its links
 	watches uint32 // length of the list
+	cost    uint32 // of them all, see Cost
 	inData  uint32 // how many of them are in the data table
 }
 
@@ -291,10 +292,12 @@ func (t *Table) newLink(p uint32, id ID) uint32 {
 	}
 	c.first = l
 	c.watches++
+	c.cost += uint32(Cost(t.paths[p].path))
 	return l
 }
 
-// unlink takes the link out of the list of the connection's watches and frees it.
+// unlink takes the link out of the list of the connection's watches and frees it. The path is
+// still there.
 func (t *Table) unlink(id ID, l uint32) {
 	c := &t.conns[id]
 	e := t.links[l]
@@ -307,6 +310,7 @@ func (t *Table) unlink(id ID, l uint32) {
 		t.links[e.next].prev = e.prev
 	}
 	c.watches--
+	c.cost -= uint32(Cost(t.paths[e.path].path))
 	t.freeLinkAt(l)
 }
 

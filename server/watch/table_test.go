@@ -245,8 +245,8 @@ func TestAddIsASet(t *testing.T) {
 			t.Errorf("Add(%+v) = %v, want %v", step.add, got, step.isNew)
 		}
 	}
-	if got := table.CountOf(1); got != 1 {
-		t.Errorf("CountOf = %d, want 1", got)
+	if got := table.CostOf(1); got != 1 {
+		t.Errorf("CostOf = %d, want 1", got)
 	}
 }
 
@@ -326,8 +326,8 @@ func TestCountsAndListings(t *testing.T) {
 	if got := table.ByPath(); !reflect.DeepEqual(got, wantPaths) {
 		t.Errorf("ByPath = %v, want %v", got, wantPaths)
 	}
-	if got := [3]int{table.CountOf(7), table.CountOf(3), table.CountOf(99)}; got != [3]int{2, 1, 0} {
-		t.Errorf("CountOf = %v, want [2 1 0]", got)
+	if got := [3]int{table.CostOf(7), table.CostOf(3), table.CostOf(99)}; got != [3]int{2, 1, 0} {
+		t.Errorf("CostOf = %v, want [2 1 0]", got)
 	}
 
 	table.RemoveAll(7)
@@ -378,11 +378,11 @@ func TestManyWatchesOfOneConnection(t *testing.T) {
 	for i := range n {
 		table.Add(fmt.Sprintf("/n%d", i), Data, 3)
 	}
-	if got := table.CountOf(3); got != n {
-		t.Errorf("CountOf = %d, want %d", got, n)
+	if got := table.CostOf(3); got != n {
+		t.Errorf("CostOf = %d, want %d", got, n)
 	}
 	table.RemoveAll(3)
-	if c := table.Counts(); c != (Counts{}) || table.CountOf(3) != 0 {
+	if c := table.Counts(); c != (Counts{}) || table.CostOf(3) != 0 {
 		t.Errorf("left over: %+v", c)
 	}
 }

@@ -54,6 +54,18 @@ func ParseUsage(s string) Usage {
 	return u
 }
 
+// maxUsageBytes is the longest value that is read; real ones have less than 150 bytes. Anybody may
+// write a long one, and it is read for every write of others below it.
+const maxUsageBytes = 1024
+
+// usageOf is the value of a limits or stats node; one that is too long is garbage like any other.
+func usageOf(n *Node) Usage {
+	if n.dataLen() > maxUsageBytes {
+		return ParseUsage("")
+	}
+	return ParseUsage(string(n.Data()))
+}
+
 // String is the value as ZooKeeper writes it.
 func (u Usage) String() string { return string(u.append(nil)) }
 
@@ -120,7 +132,7 @@ func (t *Tree) QuotaOf(path string) (q Quota, ok bool) {
 	if limits == nil || stats == nil {
 		return Quota{}, false
 	}
-	return Quota{path[:n], ParseUsage(string(limits.Data())), ParseUsage(string(stats.Data()))}, true
+	return Quota{path[:n], usageOf(limits), usageOf(stats)}, true
 }
 
 // CheckQuota is false if the change would pass a hard limit.
@@ -182,7 +194,7 @@ func (t *Tree) quotaChanged(path string, addNodes, addBytes int64) {
 	if stats == nil {
 		return
 	}
-	u := ParseUsage(string(stats.Data()))
+	u := usageOf(stats)
 	if u.Count < 0 || u.Bytes < 0 {
 		u = t.trueUsage(path[:n])
 	} else {

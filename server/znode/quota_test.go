@@ -1,6 +1,9 @@
 package znode
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestParseUsage(t *testing.T) {
 	tests := []struct {
@@ -153,6 +156,16 @@ func TestCheckQuota(t *testing.T) {
 	tree.SetData(tree.Lookup(QuotaPath+"/a/"+limitsName), []byte("garbage"), 9, 9)
 	if !tree.CheckQuota("/a/n", 100, 100) {
 		t.Error("garbage limits refuse")
+	}
+	long := "countHardLimit=0" + strings.Repeat(",", maxUsageBytes)
+	tree.SetData(tree.Lookup(QuotaPath+"/a/"+limitsName), []byte(long), 9, 9)
+	if !tree.CheckQuota("/a/n", 100, 100) {
+		t.Error("limits are read that take all writers below them as long as a client likes")
+	}
+	tree.SetData(tree.Lookup(QuotaPath+"/a/"+statsName), []byte("count=77,bytes=77"+strings.Repeat(",", maxUsageBytes)), 9, 9)
+	tree.SetData(tree.Lookup("/a"), []byte("new"), 9, 9)
+	if got := stats(tree, "/a"); got != tree.trueUsage("/a").String() {
+		t.Errorf("stats that are too long became %q", got)
 	}
 	tree.Delete(tree.Lookup(QuotaPath+"/a/"+statsName), 10)
 	if _, ok := tree.QuotaOf("/a/n"); ok {

@@ -61,7 +61,8 @@ type Options struct {
 	// that are away wait no longer than that.
 	Leads func(term uint64) bool
 	// BeforeAnswer is called before an answer of raft here is sent to another member: it may
-	// acknowledge entries that were stored before, in another role.
+	// acknowledge entries that were stored before, in another role. Where that would not be true it
+	// ends its goroutine, and nothing is sent.
 	BeforeAnswer func()
 	// PeerDown is called when the process at the other end of a connection is gone: see Down.
 	PeerDown func(Down)

@@ -62,7 +62,8 @@ func (k *core) deleteLater(d *deletion) {
 }
 
 // look asks whether the node is still there and still the one that is meant, unless its name
-// says so. The sync before it makes sure that nothing sent earlier is still on its way.
+// says so. The sync before it makes sure that nothing sent earlier is still on its way; so the look is
+// bound to the connection, for on the next one it would come without.
 func (d *deletion) look() {
 	if d.before == 0 {
 		d.remove()
@@ -81,6 +82,7 @@ func (d *deletion) look() {
 		d.looked = true
 	}
 	exists := d.request(wire.OpExists)
+	exists.bound = true
 	exists.frame = appendPathWatch(exists.frame, exists.op, "", d.path)
 	exists.onDone = func() {
 		dec := wire.NewDecoder(exists.body)
@@ -136,7 +138,7 @@ func (k *core) later(r *request, again func()) bool {
 	switch {
 	case k.fatal != nil || r.err == ErrSessionExpired || oversized:
 		return false
-	case r.err != nil:
+	case r.err != nil, r.code == wire.SessionMoved: // which ends the connection
 		again()
 		return true
 	case r.code != wire.NotReadOnly && r.code != wire.ThrottledOp:
@@ -177,6 +179,7 @@ func (c *cleanup) list() {
 	r := c.k.newRequest(wire.OpGetChildren)
 	r.frame = appendPathWatch(r.frame, r.op, "", c.parent)
 	sync.inSession, r.inSession = c.session, c.session
+	r.bound = true // as in deletion.look
 	r.onDone = func() {
 		if c.k.later(r, c.list) {
 			return

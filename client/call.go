@@ -46,16 +46,7 @@ func (cl *call) do(ctx context.Context, mode repeat) error {
 	if cl.k.cfg.tracer == nil {
 		return cl.run(ctx, mode)
 	}
-	info := OpInfo{Op: cl.op, Path: cl.path, Bytes: len(cl.r.frame)}
-	began := time.Now()
-	ctx = cl.k.cfg.tracer.OpStart(ctx, info)
-	err := cl.run(ctx, mode)
-	out := OpOutcome{Err: err, Took: time.Since(began), Attempts: cl.tries}
-	if cl.r != nil {
-		out.Bytes, out.Zxid = len(cl.r.body), cl.r.zxid
-	}
-	cl.k.cfg.tracer.OpEnd(ctx, info, out)
-	return err
+	return cl.traced(ctx, func(ctx context.Context) error { return cl.run(ctx, mode) })
 }
 
 func (cl *call) run(ctx context.Context, mode repeat) error {
@@ -173,11 +164,16 @@ func (cl *call) decoder() wire.Decoder {
 }
 
 // decoded returns an error if the reply was not what it should be. Nothing that comes after it
-// on that connection can be believed.
+// on that connection can be believed, and not that a write was done either.
 func (cl *call) decoded(d *wire.Decoder) error {
 	if d.Err() == nil {
 		return nil
 	}
 	cl.r.conn.fail(d.Err())
-	return &Error{Op: cl.op.String(), Path: cl.path, Err: wire.MarshallingError, Detail: "the reply: " + d.Err().Error()}
+	err := &Error{Op: cl.op.String(), Path: cl.path, Err: wire.MarshallingError, Detail: "the reply: " + d.Err().Error()}
+	switch cl.op {
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpSetData, wire.OpSetACL, wire.OpMulti, wire.OpReconfig:
+		return &UncertainError{Op: err.Op, Path: err.Path, Cause: err}
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/wire"
@@ -126,10 +127,14 @@ func (c *Client) Root() string {
 
 // Close ends the session on the server, so that its ephemeral nodes go at once, and then the
 // client. Calls that were made before are served first; those that come later fail with
-// ErrClosed. When ctx ends first, the session is left to expire, and the error says so. When
-// Close returns, no goroutine of the client is left. Close may be called again.
+// ErrClosed. When ctx ends first, the session is left to expire, and the error says so. So it is when
+// no server answers until the session has lapsed and one more session timeout has passed: then the
+// error is ErrSessionLapsed, and a ctx without an end does no harm. When Close returns, no goroutine
+// of the client is left. Close may be called again.
 func (c *Client) Close(ctx context.Context) error {
+	ctx, stop := c.k.whileHopeful(ctx)
 	err := c.k.endSession(ctx)
+	stop()
 	c.k.mu.Lock()
 	if reason := c.k.fatal; reason != nil && !errors.Is(reason, ErrClosed) {
 		err = nil // there is no session to be left behind
@@ -140,6 +145,34 @@ func (c *Client) Close(ctx context.Context) error {
 	return err
 }
 
+// whileHopeful returns a context that ends with ctx, or when there has been no server for so long that
+// the session has surely expired.
+func (k *core) whileHopeful(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	k.mu.Lock()
+	s := k.session
+	k.mu.Unlock()
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-s.Done():
+		case <-ctx.Done():
+			return
+		}
+		t := time.NewTimer(max(s.Timeout(), k.cfg.timeout))
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel(ErrSessionLapsed)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		waiting.Wait()
+	}
+}
+
 // endSession waits for the deletions of the background, and closes the session.
 func (k *core) endSession(ctx context.Context) error {
 	k.mu.Lock()
@@ -147,7 +180,7 @@ func (k *core) endSession(ctx context.Context) error {
 		first := k.closing && k.fatal == nil
 		k.mu.Unlock()
 		if first {
-			k.awaitEnd(ctx)
+			return k.awaitEnd(ctx)
 		}
 		return nil
 	}
@@ -198,16 +231,26 @@ func (k *core) awaitClosed(ctx context.Context, over chan error) error {
 		case <-k.done:
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("close: %w; the session was left to expire", contextError(ctx))
+			return leftToExpire(ctx)
 		}
 	}
 }
 
+func leftToExpire(ctx context.Context) error {
+	reason := contextError(ctx)
+	if errors.Is(reason, ErrSessionLapsed) {
+		reason = ErrSessionLapsed
+	}
+	return fmt.Errorf("close: %w; the session was left to expire", reason)
+}
+
 // awaitEnd waits for a Close that somebody else has begun.
-func (k *core) awaitEnd(ctx context.Context) {
+func (k *core) awaitEnd(ctx context.Context) error {
 	select {
 	case <-k.done:
+		return nil
 	case <-ctx.Done():
+		return leftToExpire(ctx)
 	}
 }
 

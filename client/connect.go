@@ -77,6 +77,9 @@ func (k *core) dialServer(ctx context.Context, t target) (nc, sock net.Conn, err
 		_ = sock.Close()
 		return nil, nil, fmt.Errorf("tls: %w", err)
 	}
+	if conf == nil {
+		conf = &tls.Config{}
+	}
 	if conf.ServerName == "" && !conf.InsecureSkipVerify {
 		conf = conf.Clone()
 		conf.ServerName = t.host

@@ -326,16 +326,17 @@ func (k *core) lost(c *conn) {
 	}
 	c.open = false
 	k.suspect(c)
+	var bound requestList // first of all, since a dropped one may queue another
 	for r := k.queue.head; r != nil; {
 		next := r.next
 		if r.bound {
 			k.queue.remove(r)
-			k.drop(r, loss)
+			bound.push(r)
 		}
 		r = next
 	}
 	k.watches.connectionLost(k)
-	for _, l := range []*requestList{&c.auths, &c.pending, &c.setup} {
+	for _, l := range []*requestList{&bound, &c.auths, &c.pending, &c.setup} {
 		for r := l.pop(); r != nil; r = l.pop() {
 			k.drop(r, loss)
 		}

@@ -2,7 +2,7 @@
 //
 //	c, err := client.Dial(ctx, "a:2181,b:2181,c:2181/app", client.WithTimeout(10*time.Second))
 //	data, stat, err := c.Get(ctx, "/config")
-//	defer c.Close(ctx)
+//	defer c.Close(context.Background()) // ctx may have ended by then
 //
 // A Client is one session and at most one connection. Its methods may be called from any
 // goroutine; calls that run at the same time share the connection as a pipeline. Every call

@@ -50,16 +50,20 @@ func (c *Client) OpCreateContainer(path string, data []byte, acl []ACL) Op {
 	return c.makeOp(path, false, wire.MultiOp{Op: wire.OpCreateContainer, Create: c.createRequest(path, data, acl, wire.FlagContainer)})
 }
 
-// OpCreateTTL makes a node that goes after ttl without a change.
+// OpCreateTTL makes a node that goes after ttl without a change; see CreateTTL.
 func (c *Client) OpCreateTTL(path string, data []byte, mode CreateMode, ttl time.Duration, acl []ACL) Op {
 	flags := wire.FlagPersistentTTL
 	if mode.Sequential() {
 		flags = wire.FlagPersistentSequentialTTL
 	}
 	r := c.createRequest(path, data, acl, flags)
-	return c.makeOp(path, mode.Sequential(), wire.MultiOp{Op: wire.OpCreateTTL, CreateTTL: wire.CreateTTLRequest{
+	op := c.makeOp(path, mode.Sequential(), wire.MultiOp{Op: wire.OpCreateTTL, CreateTTL: wire.CreateTTLRequest{
 		Path: r.Path, Data: data, ACL: r.ACL, Flags: flags, TTLMs: ttl.Milliseconds(),
 	}})
+	if err := checkTTL(path, mode, ttl); err != nil {
+		op.err = err
+	}
+	return op
 }
 
 // OpSet changes the data of a node.
@@ -111,7 +115,8 @@ func (m *Multi) Delete(path string, version int32) *Multi {
 func (m *Multi) Len() int { return len(m.ops) }
 
 // Commit does all or nothing. If an operation is refused, the error is a *MultiError that names
-// it. It is repeated after a lost connection only with Idempotent.
+// it. It is repeated after a lost connection only with Idempotent; a repetition that is refused as if
+// an earlier copy had been done is an *UncertainError.
 func (m *Multi) Commit(ctx context.Context, opts ...CallOption) ([]OpResult, error) {
 	for i, op := range m.ops {
 		if op.err != nil {
@@ -147,7 +152,11 @@ func (m *Multi) send(ctx context.Context, mode repeat, o CallOption) ([]OpResult
 	if err != nil {
 		return nil, cl.decoded(&d)
 	}
-	return m.results(results)
+	out, err := m.results(results)
+	if cl.refusedByItself(err) {
+		return nil, cl.uncertain(err) // the refusal may be the doing of an earlier copy
+	}
+	return out, err
 }
 
 // results translates the reply. That of a failed multi holds nothing but errors: 0 for what was

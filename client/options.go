@@ -111,7 +111,8 @@ func WithAuth(scheme string, auth []byte) Option {
 func WithSASL(s SASL) Option { return func(c *config) { c.sasl = s } }
 
 // WithTLS connects by TLS. The server's name is verified as it stands in the list of servers,
-// unless conf.ServerName is set. For certificates that change see WithTLSFrom.
+// unless conf.ServerName is set. nil is the zero configuration. For certificates that change see
+// WithTLSFrom.
 func WithTLS(conf *tls.Config) Option {
 	return WithTLSFrom(func() (*tls.Config, error) { return conf, nil })
 }

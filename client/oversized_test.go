@@ -195,7 +195,7 @@ func TestCleanupOfAnEndlessListEnds(t *testing.T) {
 			return false
 		}))
 		c := f.client(WithMaxFrame(1000))
-		c.cleanUp("/parent", "x", ModeEphemeral, c.SessionID())
+		c.cleanUp("/parent", "x", ModeEphemeral, c.Session())
 		eventually(t, "the cleanup has ended", func() bool { return c.Stats().Background == 0 })
 		require.Equal(t, 1, lists)
 	})

@@ -43,7 +43,6 @@ func (c *Client) ProtectedCreate(ctx context.Context, path string, data []byte, 
 	}
 	o.idempotent = false // repeated here, and with more care
 	for failures := 1; ; failures++ {
-		session := c.SessionID()
 		made, stat, err := c.Create(ctx, path, data, mode, acl, o)
 		if err == nil || !c.mayExist(err, made) {
 			return made, stat, err
@@ -53,12 +52,12 @@ func (c *Client) ProtectedCreate(ctx context.Context, path string, data []byte, 
 			err = c.k.pauseAfterLoss(ctx, failures, path)
 		}
 		if err != nil {
-			c.cleanUp(parent, name, mode, session)
+			c.cleanUp(parent, name, mode, o.session)
 			return "", Stat{}, err
 		}
 		made, stat, err = c.find(ctx, parent, name, mode, o.session)
 		if err != nil {
-			c.cleanUp(parent, name, mode, session)
+			c.cleanUp(parent, name, mode, o.session)
 			return "", Stat{}, err
 		}
 		if made != "" {
@@ -112,10 +111,12 @@ func (c *Client) find(ctx context.Context, parent, name string, mode CreateMode,
 	return "", Stat{}, nil
 }
 
-// cleanUp deletes in the background what a create that was given up may have made, or will.
-func (c *Client) cleanUp(parent, name string, mode CreateMode, session int64) {
-	if !mode.Ephemeral() {
-		session = 0
+// cleanUp deletes in the background what a create that was given up may have made, or will. An
+// ephemeral node goes with its session, but only a pinned create tells in which that was.
+func (c *Client) cleanUp(parent, name string, mode CreateMode, pin *Session) {
+	session := int64(0)
+	if mode.Ephemeral() && pin != nil {
+		session = pin.ID()
 	}
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
@@ -157,5 +158,5 @@ func (c *Client) SureDelete(ctx context.Context, path string, version int32) err
 func isAnswer(err error) bool {
 	var code wire.Code
 	return !errors.Is(err, ErrUncertain) && errors.As(err, &code) &&
-		code != wire.ConnectionLoss && code != wire.SessionExpired && code != wire.NotReadOnly
+		code != wire.ConnectionLoss && code != wire.SessionExpired && code != wire.SessionMoved && code != wire.NotReadOnly
 }

@@ -109,7 +109,10 @@ func (cl *call) doRead(ctx context.Context, c *Client, opts []CallOption) error 
 	o := merge(opts)
 	cl.r.pin = o.session
 	if o.fresh {
-		return cl.doFresh(ctx, c)
+		if cl.k.cfg.tracer == nil {
+			return cl.doFresh(ctx, c)
+		}
+		return cl.traced(ctx, func(ctx context.Context) error { return cl.doFresh(ctx, c) })
 	}
 	return cl.do(ctx, repeatRead)
 }

@@ -45,7 +45,7 @@ func parseServers(s string) (hosts []string, root string, err error) {
 func hostPort(h string) (string, error) {
 	bare := strings.Trim(h, "[]")
 	if !strings.Contains(h, ":") || net.ParseIP(bare) != nil {
-		return net.JoinHostPort(bare, defaultPort), nil
+		h = net.JoinHostPort(bare, defaultPort)
 	}
 	host, port, err := net.SplitHostPort(h)
 	if err != nil {

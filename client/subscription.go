@@ -140,7 +140,7 @@ func (c *Client) addWatch(ctx context.Context, s *Subscription, path string) err
 	defer cl.free()
 	cl.r.frame = appendPathNumber(cl.r.frame, cl.r.op, s.path, int32(s.mode))
 	cl.r.sub, cl.r.bit = s, s.mode.bit()
-	return cl.do(ctx, repeatAlways)
+	return cl.do(ctx, repeatRead)
 }
 
 // Watch is Subscribe as an iterator: it ends when the loop is left, and with an error when ctx

@@ -2,7 +2,10 @@ package client
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,11 +34,36 @@ type OpInfo struct {
 
 // OpOutcome says how an operation ended.
 type OpOutcome struct {
-	Err      error
+	Err      error // of an exists: ErrNoNode where there is none, though the caller gets no error
 	Took     time.Duration
 	Attempts int // how often it was sent, or waited to be
 	Bytes    int // of the reply's body
 	Zxid     int64
+}
+
+// Result is Err as one word of a small set, for the labels of metrics: "ok", the name of a server's
+// answer as in "NONODE", "uncertain", "canceled", "deadline_exceeded", "session_lapsed", "closed"
+// or "other".
+func (o OpOutcome) Result() string {
+	if o.Err == nil {
+		return "ok" // before there is a code, which would be allocated
+	}
+	var code wire.Code
+	switch {
+	case errors.Is(o.Err, ErrUncertain):
+		return "uncertain"
+	case errors.Is(o.Err, ErrClosed):
+		return "closed"
+	case errors.Is(o.Err, ErrSessionLapsed):
+		return "session_lapsed"
+	case errors.Is(o.Err, context.Canceled):
+		return "canceled"
+	case errors.Is(o.Err, context.DeadlineExceeded):
+		return "deadline_exceeded"
+	case errors.As(o.Err, &code) && !strings.Contains(code.String(), " "): // a code without a name has a space
+		return code.String()
+	}
+	return "other"
 }
 
 // ConnEventKind says what happened to the connection.
@@ -66,6 +94,40 @@ type ConnEvent struct {
 	Frames    int           // ConnRewatched: in how many frames
 	For       time.Duration // ConnStoodStill: for how long, at least
 	Err       error         // ConnFailed, ConnLost
+}
+
+// traced does the operation and tells the tracer of it.
+func (cl *call) traced(ctx context.Context, do func(ctx context.Context) error) error {
+	t := cl.k.cfg.tracer
+	info := OpInfo{Op: cl.op, Path: cl.path, Bytes: len(cl.r.frame)}
+	began := time.Now()
+	ctx = t.OpStart(ctx, info)
+	err := do(ctx)
+	out := OpOutcome{Err: err, Took: time.Since(began), Attempts: cl.tries}
+	if cl.r != nil {
+		out.Bytes, out.Zxid = len(cl.r.body), cl.r.zxid
+		if err == nil && cl.op == wire.OpMulti {
+			out.Err = cl.refusedInside()
+		}
+	}
+	t.OpEnd(ctx, info, out)
+	return err
+}
+
+// refusedInside is why nothing of a multi was done. The header of such a reply says that all is
+// well. It is for tracers; the caller of Commit gets a better one, which knows the operations.
+func (cl *call) refusedInside() error {
+	d := cl.decoder()
+	var h wire.MultiHeader
+	for i := 0; ; i++ {
+		h.Decode(&d)
+		if d.Err() != nil || h.Done || h.Op != wire.OpError { // of a failed multi all results are errors
+			return nil
+		}
+		if code := wire.Code(d.Int32()); d.Err() == nil && !isRuntime(code) {
+			return multiError(i, cl.answer(code))
+		}
+	}
 }
 
 func (k *core) trace(ev ConnEvent) {
@@ -116,6 +178,31 @@ func (c *Client) Stats() Stats {
 		s.Subscriptions += len(e.persistent) + len(e.recursive)
 	}
 	return s
+}
+
+// JoinTracers returns a Tracer that tells all of them, in this order, and of the end of an operation
+// in the reverse one. The context of OpStart goes from each to the next.
+func JoinTracers(tracers ...Tracer) Tracer { return joinedTracers(slices.Clone(tracers)) }
+
+type joinedTracers []Tracer
+
+func (ts joinedTracers) OpStart(ctx context.Context, op OpInfo) context.Context {
+	for _, t := range ts {
+		ctx = t.OpStart(ctx, op)
+	}
+	return ctx
+}
+
+func (ts joinedTracers) OpEnd(ctx context.Context, op OpInfo, o OpOutcome) {
+	for _, t := range slices.Backward(ts) {
+		t.OpEnd(ctx, op, o)
+	}
+}
+
+func (ts joinedTracers) Connection(ev ConnEvent) {
+	for _, t := range ts {
+		t.Connection(ev)
+	}
 }
 
 // SlogTracer logs to l: changes of the connection at Info (attempts at Debug), operations at

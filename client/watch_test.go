@@ -425,6 +425,33 @@ func TestChildEventsAreDerivedFromARecursiveWatch(t *testing.T) {
 	}
 }
 
+// A children event that was derived leaves nothing behind: when the recursive watch has gone, the next
+// one is for whoever watches then.
+func TestChildEventIsNotTakenForOneThatWasDerived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, server(func(c *fakeConn, r fakeRequest) bool {
+			switch r.Op {
+			case wire.OpSync:
+				c.event(EventCreated, "/a/x")
+			case wire.OpExists:
+				c.event(EventChildrenChanged, "/a")
+			}
+			return false
+		}))
+		c := f.client()
+		ctx := testContext(t)
+		s, err := c.Subscribe(ctx, "/a", Recursive)
+		require.NoError(t, err)
+		require.NoError(t, c.Sync(ctx, "/"))
+		s.Close()
+		_, _, w, err := c.ChildrenW(ctx, "/a")
+		require.NoError(t, err)
+		_, _, err = c.Exists(ctx, "/")
+		require.NoError(t, err)
+		require.Equal(t, 1, len(w.C()), "the event is lost")
+	})
+}
+
 func requireEvents(t *testing.T, s *Subscription, want ...string) {
 	t.Helper()
 	var got []string

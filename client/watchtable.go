@@ -59,7 +59,7 @@ type watchEntry struct {
 type watchTable struct {
 	entries map[string]*watchEntry
 	deep    int    // entries with recursive subscriptions
-	derived string // the path whose children event the last frame implied
+	derived string // the path whose children event the last event implied; "" after a watch was set
 }
 
 func (t *watchTable) entry(path string) *watchEntry {
@@ -242,6 +242,7 @@ func (t *watchTable) replied(k *core, r *request, code wire.Code) {
 		}
 		if ok && r.flagged {
 			e.server |= r.watch.kind.bit()
+			t.derived = "" // what comes now is for this watch
 		}
 		if ok && r.state.Load() == waiting {
 			e.attach(r.watch)

@@ -68,13 +68,21 @@ func (c *Client) CreateContainer(ctx context.Context, path string, data []byte, 
 // children and was not changed for ttl. The server must have been set up for it
 // (extendedTypesEnabled), else ErrUnimplemented.
 func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode CreateMode, ttl time.Duration, acl []ACL, opts ...CallOption) (string, Stat, error) {
-	if mode.Ephemeral() || ttl < time.Millisecond {
-		return "", Stat{}, &Error{
-			Op: wire.OpCreateTTL.String(), Path: path, Err: ErrBadArguments,
-			Detail: "a node with a time to live is persistent, and lives for at least 1 ms",
-		}
+	if err := checkTTL(path, mode, ttl); err != nil {
+		return "", Stat{}, err
 	}
 	return c.create(ctx, creation{op: wire.OpCreateTTL, path: path, data: data, acl: acl, mode: mode, ttl: ttl}, opts)
+}
+
+// checkTTL refuses what no server can mean.
+func checkTTL(path string, mode CreateMode, ttl time.Duration) error {
+	if !mode.Ephemeral() && ttl >= time.Millisecond {
+		return nil
+	}
+	return &Error{
+		Op: wire.OpCreateTTL.String(), Path: path, Err: ErrBadArguments,
+		Detail: "a node with a time to live is persistent, and lives for at least 1 ms",
+	}
 }
 
 func (c *Client) create(ctx context.Context, n creation, opts []CallOption) (string, Stat, error) {

@@ -69,7 +69,8 @@ func (k *Counter) AddOnce(ctx context.Context, delta int64) (int64, error) {
 		}
 		switch {
 		case err == nil:
-			return n + delta, c.SureDelete(ctx, mark, client.AnyVersion)
+			_ = c.SureDelete(ctx, mark, client.AnyVersion) // it goes on in the background: the sum is written
+			return n + delta, nil
 		case errors.Is(err, client.ErrUncertain):
 			_ = c.SureDelete(ctx, mark, client.AnyVersion)
 			return 0, err

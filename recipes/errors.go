@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 )
@@ -85,6 +86,26 @@ func ended(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// partingTime is how long what has to be undone holds up a caller whose context has ended. What is not
+// done by then goes on in the background.
+const partingTime = 2 * time.Second
+
+// parting returns a context for undoing something, which ends partingTime after ctx: long enough for
+// a server that is there, and no caller waits for ever for one that is not.
+func parting(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.NewTimer(partingTime)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel(ended(ctx))
+		case <-longer.Done():
+		}
+	})
+	return longer, func() { stop(); cancel(nil) }
 }
 
 // over is a context that has ended: for what only has to be begun, and goes on without us.

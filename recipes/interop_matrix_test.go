@@ -20,7 +20,7 @@ type cell int
 const (
 	waits   cell = iota // the second gets it when the first lets go
 	both                // the second gets it at once: their names do not respect each other
-	foreign             // the second is one of ours, and says so with a ForeignContenderError
+	foreign             // the second says that there is something which it does not respect; ours with a ForeignContenderError
 )
 
 // The libraries by the names that they write and respect. Two wait for each other if each of them
@@ -29,7 +29,7 @@ type library struct {
 	name     string
 	writes   string   // the mark before the number
 	respects []string // those that it waits for
-	ours     bool     // and what it does not respect it refuses
+	refuses  bool     // and what it does not respect is an error
 	start    func(t *testing.T, r *rig, addr string) contestant
 }
 
@@ -52,7 +52,10 @@ var libraries = []library{
 	{"kazoo's subclass", "lock-", []string{"lock-"}, false, func(t *testing.T, r *rig, addr string) contestant {
 		return childContestant{pythonHolder(t, addr, "curator", "/unused")}
 	}},
-	{"go-zookeeper", "lock-", []string{"__lock__", "lock-"}, false, func(t *testing.T, r *rig, addr string) contestant {
+	{"ZooKeeper's WriteLock", "x-", []string{"lock-", "x-"}, false, func(t *testing.T, r *rig, addr string) contestant {
+		return childContestant{javaHolder(t, addr, "writelock", "/unused")}
+	}},
+	{"go-zookeeper", "lock-", []string{"__lock__", "lock-"}, true, func(t *testing.T, r *rig, addr string) contestant {
 		c, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
@@ -73,7 +76,7 @@ func cellOf(holds, asks library) cell {
 			return waits
 		}
 	}
-	if asks.ours {
+	if asks.refuses {
 		return foreign
 	}
 	return both
@@ -104,7 +107,7 @@ type gozkContestant struct{ gozk }
 
 func (g *gozkContestant) take(t *testing.T, path string, limit time.Duration) (bool, error) {
 	g.path = path
-	return g.acquire(t, limit), nil
+	return g.attempt(t, limit)
 }
 func (g *gozkContestant) give(t *testing.T) { g.release(t) }
 
@@ -178,9 +181,10 @@ func meet(t *testing.T, path string, cut bool, a, b *player) {
 		limit = testLimit
 	}
 	got, err := b.take(t, path, limit)
+	_, ours := b.contestant.(*ourContestant)
 	var found *ForeignContenderError
 	switch {
-	case want == foreign && errors.As(err, &found):
+	case want == foreign && err != nil && (errors.As(err, &found) || !ours):
 	case want == foreign || err != nil:
 		t.Errorf("%s holds, %s asks: held %v, error %v", a.name, b.name, got, err)
 	case got != (want == both):

@@ -139,7 +139,7 @@ func java(t *testing.T, args ...string) *program {
 	needFile(t, curatorFile, "libcurator-recipes-java")
 	needFile(t, "/usr/bin/javac", "default-jdk-headless")
 	var jars []string
-	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop"} {
+	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-nop"} {
 		jars = append(jars, javaDir+jar+".jar")
 	}
 	p := startProgram(t, "java", append([]string{
@@ -190,16 +190,21 @@ func newGozk(t *testing.T, r *rig, path string) *gozk {
 	return &gozk{c: c, path: path}
 }
 
-// acquire cannot give up: that Lock has no timeout. One that has not been waited for is left to
-// get the lock later, and then gives it back.
 func (g *gozk) acquire(t *testing.T, limit time.Duration) bool {
 	t.Helper()
+	held, err := g.attempt(t, limit)
+	require.NoError(t, err)
+	return held
+}
+
+// attempt cannot give up: that Lock has no timeout. One that has not been waited for is left to
+// get the lock later, and then gives it back.
+func (g *gozk) attempt(t *testing.T, limit time.Duration) (held bool, err error) {
 	g.l, g.got = zk.NewLock(g.c, g.path, zk.WorldACL(zk.PermAll)), make(chan error, 1)
 	go func(l *zk.Lock, got chan error) { got <- l.Lock() }(g.l, g.got)
 	select {
 	case err := <-g.got:
-		require.NoError(t, err)
-		return true
+		return err == nil, err
 	case <-time.After(limit):
 		l, got, done := g.l, g.got, make(chan struct{})
 		t.Cleanup(func() { <-done })
@@ -209,7 +214,7 @@ func (g *gozk) acquire(t *testing.T, limit time.Duration) bool {
 				t.Errorf("a lock that came late: %v", err)
 			}
 		}()
-		return false
+		return false, nil
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -62,7 +63,7 @@ type Lease interface {
 }
 
 // A hold is a Lease on one ephemeral node. One goroutine (run) watches the node, the session and
-// the clock, and ends when the hold does.
+// the clock, and ends when the hold does; the goroutines that it starts have ended then, too.
 type hold struct {
 	c       *client.Client
 	cfg     *config
@@ -72,6 +73,10 @@ type hold struct {
 	path    string // the node that is there exactly as long as the hold
 	stat    client.Stat
 	remove  func(ctx context.Context) error // deletes what the hold consists of; may be called again
+
+	// Of a hold on a post: a watch of that, and what is to be noted when it is no longer ours.
+	post      *client.Watch
+	displaced *atomic.Bool
 
 	ctx    context.Context // ends with the hold, with the reason as its cause
 	cancel context.CancelCauseFunc
@@ -115,8 +120,8 @@ func confirm(ctx context.Context, c *client.Client, s *client.Session, path stri
 	return data, stat, w, nil
 }
 
-// run ends the hold when something outside says so. w watches our node; nobody has to remove
-// it, since every end of a hold deletes the node.
+// run ends the hold when something outside says so. w watches our node, as post does a second one;
+// nobody has to remove them, since every end of a hold deletes the nodes.
 func (h *hold) run(w *client.Watch) {
 	defer close(h.stopped)
 	var limit <-chan time.Time
@@ -127,6 +132,12 @@ func (h *hold) run(w *client.Watch) {
 	}
 	stopStrict := h.watchConnection()
 	defer stopStrict()
+	events := w.C()
+	var post <-chan client.Event
+	if h.post != nil {
+		post = h.post.C()
+	}
+	var looked chan *client.Watch // of a look that is under way; nil: none is
 	for h.ctx.Err() == nil {
 		select {
 		case <-h.ctx.Done():
@@ -134,17 +145,33 @@ func (h *hold) run(w *client.Watch) {
 			h.lose(ErrSessionLost)
 		case <-limit:
 			h.lose(ErrMaxHold)
-		case ev := <-w.C():
-			w = nil
+		case ev := <-events:
+			events = nil
 			switch {
 			case ev.Err != nil:
 				h.lose(ErrSessionLost) // of its session, or of the client
 			case ev.Type == client.EventDeleted:
 				h.lose(ErrRevoked)
-			default:
-				w = h.look()
+			default: // not here: it may wait for a server, and the clock does not
+				looked = make(chan *client.Watch, 1)
+				go func() { looked <- h.look() }()
+			}
+		case ev := <-post:
+			why := ErrRevoked
+			if ev.Err != nil {
+				why = ErrSessionLost
+			}
+			h.displaced.Store(ev.Type == client.EventDeleted)
+			post = nil
+			h.lose(why)
+		case w := <-looked:
+			if looked = nil; w != nil {
+				events = w.C()
 			}
 		}
+	}
+	if looked != nil {
+		<-looked
 	}
 }
 

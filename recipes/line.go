@@ -32,9 +32,10 @@ type want struct {
 	data []byte
 	try  bool // fail with ErrLocked instead of waiting
 
-	// number is that of the write lock which a reader of the same owner holds; nil: the
-	// server gives one.
+	// number is that of the write lock which a reader of the same owner holds, and behind the name
+	// of its node; nil: the server gives one.
 	number *int32
+	behind string
 }
 
 // A ticket is our node in a line.
@@ -44,6 +45,7 @@ type ticket struct {
 	kind    kind
 	path    string
 	seq     int32
+	behind  string // see want
 }
 
 // take waits for our turn and returns the hold. It begins again when the session is lost or
@@ -61,6 +63,7 @@ func (l *line) take(ctx context.Context, w want) (*hold, error) {
 		case l.cfg.failOnBr && errors.Is(err, errGone):
 			return nil, fmt.Errorf("queue %s: %w", l.dir, ErrBroken)
 		}
+		w.number, w.behind = nil, "" // the write lock is lost, or will not be trusted again
 	}
 }
 
@@ -95,7 +98,7 @@ func (l *line) enter(ctx context.Context, w want) (*ticket, error) {
 	case err != nil:
 		return nil, err
 	}
-	t := &ticket{line: l, session: s, kind: w.kind, path: path}
+	t := &ticket{line: l, session: s, kind: w.kind, path: path, behind: w.behind}
 	me, ok := l.names.read(base(path))
 	if !ok || me.foreign {
 		_ = t.leave(ctx)
@@ -143,18 +146,22 @@ func (t *ticket) await(ctx context.Context, try bool) (*hold, error) {
 	}
 }
 
-// before returns the contender that we wait for; "" if it is our turn.
+// before returns the contender that we wait for; "" if it is our turn. Who carries the number of a
+// write lock stands where that stood, and may do so only if it was still there when our node came:
+// then the next writer, which has to see the lock's end, sees our node, too. As the list is newer than
+// our node, it is enough that it shows the lock.
 func (t *ticket) before(ctx context.Context) (string, error) {
 	q, err := t.line.list(ctx, client.In(t.session))
 	if err != nil {
 		return "", t.failed(err)
 	}
-	here, other := false, ""
+	here, ahead, other := false, t.behind == "", ""
 	for _, c := range q {
 		if c.name == base(t.path) {
 			here = true
 			continue
 		}
+		ahead = ahead || c.name == t.behind
 		if c.foreign {
 			if err := t.line.meet(c); err != nil {
 				return "", err
@@ -164,8 +171,11 @@ func (t *ticket) before(ctx context.Context) (string, error) {
 			other = c.name
 		}
 	}
-	if !here {
+	switch {
+	case !here:
 		return "", errGone
+	case !ahead:
+		return "", errAgain
 	}
 	return other, nil
 }

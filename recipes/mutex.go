@@ -83,7 +83,8 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 
 // Do runs f while it holds the lock, under a context that ends with the hold. The lock is
 // released when f returns or panics. If the hold was lost meanwhile the error says so, also
-// when f has not noticed.
+// when f has not noticed. When ctx has ended and no server answers, the node is deleted in the
+// background, and Do does not wait for that.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l Lease) error) error {
 	l, err := m.Lock(ctx)
 	if err != nil {
@@ -101,7 +102,9 @@ func runUnder(ctx context.Context, l Lease, f func(ctx context.Context, l Lease)
 		if lost != nil && !errors.Is(lost, ErrReleased) && !errors.Is(err, lost) {
 			err = errors.Join(err, lost)
 		}
-		if e := l.Release(context.WithoutCancel(ctx)); err == nil && lost == nil {
+		undo, done := parting(ctx)
+		defer done()
+		if e := l.Release(undo); err == nil && lost == nil {
 			err = e
 		}
 	}()
@@ -156,5 +159,7 @@ func (l *locker) Unlock() {
 	if lease == nil {
 		panic(fmt.Sprintf("recipes: unlock %s: %v", l.m.path, ErrNotHeld))
 	}
-	_ = lease.Release(context.WithoutCancel(l.ctx)) // it becomes free, at the latest with the session
+	ctx, cancel := parting(l.ctx)
+	defer cancel()
+	_ = lease.Release(ctx) // it becomes free, at the latest with the session
 }

@@ -103,10 +103,14 @@ func NewPartitioner(c *client.Client, path, id string, items []string, quiet tim
 // before that is yielded, and so they are when the loop is left.
 func (p *Partitioner) Run(ctx context.Context) iter.Seq2[Partition, error] {
 	return func(yield func(Partition, error) bool) {
+		g := JoinGroup(p.c, join(p.path, "party"), p.id, nil, GroupShallowParty)
+		defer func(ctx context.Context) {
+			undo, done := parting(ctx)
+			defer done()
+			_ = g.Leave(undo)
+		}(ctx)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		g := JoinGroup(p.c, join(p.path, "party"), p.id, nil, GroupShallowParty)
-		defer func() { _ = g.Leave(context.WithoutCancel(ctx)) }()
 		if err := g.Await(ctx); err != nil {
 			yield(Partition{State: PartitionFailed}, err)
 			return
@@ -244,7 +248,7 @@ func (p *Partitioner) round(ctx context.Context, f *following, yield func(Partit
 	var lost <-chan struct{}
 	if lease != nil {
 		lost = lease.Done()
-		defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
+		defer giveBack(ctx, lease)
 	}
 	if !yield(have, nil) {
 		return false, nil
@@ -262,6 +266,13 @@ func (p *Partitioner) round(ctx context.Context, f *following, yield func(Partit
 		return true, nil
 	}
 	return false, fmt.Errorf("partition %s: %w", p.path, err)
+}
+
+// giveBack releases the items, although ctx may have ended.
+func giveBack(ctx context.Context, lease Lease) {
+	undo, done := parting(ctx)
+	defer done()
+	_ = lease.Release(undo)
 }
 
 // members asks the server who is there, by rank, and not the copy of the list, which may lag behind.
@@ -306,11 +317,11 @@ func (p *Partitioner) acquire(ctx context.Context, f *following, items []string)
 	if len(items) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	locking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	moved := make(chan error, 1)
 	go func() {
-		err := f.awaitMove(ctx, items, nil)
+		err := f.awaitMove(locking, items, nil)
 		cancel()
 		moved <- err
 	}()
@@ -318,11 +329,11 @@ func (p *Partitioner) acquire(ctx context.Context, f *following, items []string)
 	for _, item := range items {
 		locks = append(locks, NewMutex(p.c, join(join(p.path, "locks"), item), WithFormat(Kazoo), WithData([]byte(p.id))))
 	}
-	lease, err := NewMultiLock(locks...).Lock(ctx)
+	lease, err := NewMultiLock(locks...).Lock(locking)
 	cancel()
 	if why := <-moved; !errors.Is(why, context.Canceled) && !errors.Is(why, context.DeadlineExceeded) {
 		if lease != nil {
-			_ = lease.Release(context.WithoutCancel(ctx))
+			giveBack(ctx, lease)
 		}
 		return nil, why
 	}

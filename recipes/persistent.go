@@ -225,8 +225,15 @@ func (n *PersistentNode) keep() error {
 	return errAgain
 }
 
-// failed tells what can be tried again from what cannot.
+// readOnlyPause is how long a server without a quorum is left alone.
+const readOnlyPause = 500 * time.Millisecond
+
+// failed tells what can be tried again from what cannot. A server that is read-only (WithReadOnly) will
+// be so no longer some day.
 func (n *PersistentNode) failed(s *client.Session, err error) error {
+	if errors.Is(err, client.ErrNotReadOnly) && pause(n.ctx, readOnlyPause) == nil {
+		err = errAgain
+	}
 	if n.ctx.Err() == nil && (s.Err() != nil || errors.Is(err, errAgain)) {
 		n.update(func() { n.there = false })
 		return errAgain

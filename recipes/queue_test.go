@@ -238,6 +238,7 @@ func TestLateReturnOfAnItemLeavesTheNextConsumerAlone(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"x"}, it.Values)
 			require.NoError(t, c.Sync(testContext(t), "/")) // c has seen the other's node
+			require.Error(t, lost.Finish(testContext(t)), "it is not ours any more")
 			require.NoError(t, lost.Release(testContext(t)))
 			require.NoError(t, it.Verify(testContext(t)))
 			require.NoError(t, it.Finish(testContext(t)))

@@ -166,11 +166,12 @@ func (k *claim) remove(ctx context.Context) error {
 }
 
 // Finish removes the item: it is done. It fails if the item was lost meanwhile, to another
-// consumer perhaps; then what was done may be done again.
+// consumer perhaps; then what was done may be done again. It is sent in the session of the claim
+// alone: in a later one the claim, which goes by the item's name, may be another consumer's.
 func (it *Item[T]) Finish(ctx context.Context) error {
 	c, path := it.q.c, join(it.q.dir, it.name)
 	for {
-		_, err := c.Multi().Delete(it.path, client.AnyVersion).Delete(path, client.AnyVersion).Commit(ctx)
+		_, err := c.Multi().Delete(it.path, client.AnyVersion).Delete(path, client.AnyVersion).Commit(ctx, client.In(it.session))
 		switch {
 		case err == nil:
 			it.end(ErrReleased)

@@ -70,6 +70,7 @@ func (m *RWMutex) lockOwned(ctx context.Context, owner string, w want) (Lease, e
 		if w.kind == shared && writes != nil {
 			if c, ok := m.line.names.read(base(writes.path)); ok {
 				w.number = &c.seq
+				w.behind = c.name
 			}
 		}
 		return m.line.take(ctx, w)

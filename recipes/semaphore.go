@@ -10,7 +10,8 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// A Limit is how many permits a semaphore has. It may change.
+// A Limit is how many permits a semaphore has. It may change. One that has a method Ready, as a
+// SharedCount has, is asked only when that has returned nil.
 type Limit interface {
 	// Limit returns the present number, and a channel that is closed when it has changed; nil if
 	// it never does.
@@ -70,6 +71,11 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (Lease, error) {
 func (s *Semaphore) acquire(ctx context.Context, n int, try bool) (Lease, error) {
 	if f, ok := s.limit.(fixed); n < 1 || ok && n > int(f) {
 		return nil, fmt.Errorf("semaphore %s: %d permits can never be had, ask for 1 or more and no more than there are", s.path, n)
+	}
+	if r, ok := s.limit.(interface{ Ready(context.Context) error }); ok {
+		if err := r.Ready(ctx); err != nil { // its seed may be more than the limit is
+			return nil, fmt.Errorf("semaphore %s: %w", s.path, err)
+		}
 	}
 	for {
 		l, err := s.acquireOnce(ctx, n, try)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -15,7 +16,8 @@ import (
 // A fixed name cannot tell one holder from the next, and so neither a check nor a deletion of it
 // would be safe. Therefore a holder creates two ephemeral nodes in one Multi: the post itself,
 // whose data names the other, and one with a unique name, to which Guard, Release and Break refer.
-// Both go in one Multi again, or with the session.
+// Both go in one Multi again, or with the session. The holder watches both: somebody who deletes the
+// post by hand lets the next one in.
 type post struct {
 	c    *client.Client
 	dir  string
@@ -73,6 +75,8 @@ type occupant struct {
 	p       *post
 	session *client.Session
 	held    string // name of the node that is ours alone
+
+	displaced atomic.Bool // the post was not left by us, and may be another's
 }
 
 func (o *occupant) path() string { return join(o.p.dir, o.held) }
@@ -166,18 +170,40 @@ func (o *occupant) hold(ctx context.Context) (*hold, error) {
 		o.removeLater()
 		return nil, err
 	}
+	post, err := o.confirmPost(ctx)
+	if err != nil {
+		forget(w)
+		o.removeLater()
+		return nil, err
+	}
 	h := &hold{
 		c: c, cfg: o.p.cfg, session: o.session, of: heldKey{c, o.p.dir},
-		path: o.path(), stat: stat, remove: o.remove,
+		path: o.path(), stat: stat, remove: o.remove, post: post, displaced: &o.displaced,
 	}
 	return h.begin(data, w), nil
+}
+
+// confirmPost reads the post, which must name us, and leaves a watch.
+func (o *occupant) confirmPost(ctx context.Context) (*client.Watch, error) {
+	name, _, w, err := o.p.c.GetW(ctx, o.p.path(), client.In(o.session))
+	switch {
+	case err != nil && o.session.Err() != nil:
+		return nil, errAgain
+	case err != nil && !errors.Is(err, client.ErrNoNode):
+		return nil, err
+	case err == nil && string(name) == o.held:
+		return w, nil
+	}
+	forget(w)
+	o.displaced.Store(true)
+	return nil, errAgain
 }
 
 // remove deletes both nodes, if they are there; it may be called again. When ctx ends first it
 // goes on in the background.
 func (o *occupant) remove(ctx context.Context) error {
 	if ctx.Err() == nil {
-		err := o.p.evict(ctx, o.held)
+		err := o.evict(ctx)
 		if err == nil || ctx.Err() == nil {
 			return err
 		}
@@ -191,12 +217,22 @@ func (o *occupant) remove(ctx context.Context) error {
 func (o *occupant) removeLater() {
 	go func() {
 		for o.p.c.SessionID() == o.session.ID() {
-			err := o.p.evict(context.Background(), o.held)
-			if err == nil || !errors.Is(err, client.ErrConnectionLoss) {
+			err := o.evict(context.Background())
+			switch {
+			case errors.Is(err, client.ErrNotReadOnly):
+				_ = pause(context.Background(), readOnlyPause)
+			case !errors.Is(err, client.ErrConnectionLoss):
 				return
 			}
 		}
 	}()
+}
+
+func (o *occupant) evict(ctx context.Context) error {
+	if o.displaced.Load() {
+		return o.p.c.SureDelete(ctx, o.path(), client.AnyVersion)
+	}
+	return o.p.evict(ctx, o.held)
 }
 
 // evict deletes the nodes of the holder whose unique one has that name.

@@ -84,14 +84,16 @@ func (a *AtomicValue[T]) Update(ctx context.Context, f func(v T) (T, error)) (be
 			return before, after, fmt.Errorf("value %s: %w", a.path, err)
 		}
 	}
-	err = a.lock.Do(ctx, func(ctx context.Context, _ Lease) error {
-		for done := false; !done; { // only those who still try without the lock can come between
-			if before, after, done, err = a.tryUpdate(ctx, f); err != nil {
-				return err
-			}
+	done := false
+	err = a.lock.Do(ctx, func(ctx context.Context, _ Lease) (err error) {
+		for !done && err == nil { // only those who still try without the lock can come between
+			before, after, done, err = a.tryUpdate(ctx, f)
 		}
-		return nil
+		return err
 	})
+	if done { // whatever has become of the lock, which only keeps others from trying
+		err = nil
+	}
 	return before, after, err
 }
 
@@ -176,6 +178,7 @@ type SharedValue[T any] struct {
 	mu      sync.Mutex
 	newest  Versioned[T]  // guarded by mu; by mzxid, whether it was read or written
 	changed chan struct{} // guarded by mu; closed and replaced at every change
+	known   chan struct{} // closed when newest is what was read first
 	done    chan struct{} // closed when nothing feeds newest any more
 }
 
@@ -190,7 +193,7 @@ type Versioned[T any] struct {
 func NewSharedValue[T any](c *client.Client, path string, codec Codec[T], seed T) *SharedValue[T] {
 	s := &SharedValue[T]{
 		a: NewAtomicValue(c, path, codec), seed: seed, cache: NewNodeCache(c, path, codec),
-		newest: Versioned[T]{Value: seed}, changed: make(chan struct{}), done: make(chan struct{}),
+		newest: Versioned[T]{Value: seed}, changed: make(chan struct{}), known: make(chan struct{}), done: make(chan struct{}),
 	}
 	go s.run()
 	return s
@@ -199,7 +202,12 @@ func NewSharedValue[T any](c *client.Client, path string, codec Codec[T], seed T
 // run feeds newest from the cache until that is closed.
 func (s *SharedValue[T]) run() {
 	defer close(s.done)
+	begun := false
 	for ev, err := range s.cache.Events(context.Background()) {
+		if ev.Type == CacheInitialized && !begun { // it comes again to a reader that has lagged
+			begun = true
+			close(s.known)
+		}
 		if err == nil && ev.New.Path != "" && ev.New.Err == nil {
 			s.learn(Versioned[T]{Value: ev.New.Value, Version: ev.New.Stat.Version, Zxid: ev.New.Stat.Mzxid})
 		}
@@ -218,8 +226,17 @@ func (s *SharedValue[T]) learn(v Versioned[T]) {
 	s.changed = make(chan struct{})
 }
 
-// Ready waits until the value has been read once.
-func (s *SharedValue[T]) Ready(ctx context.Context) error { return s.cache.Ready(ctx) }
+// Ready waits until the value has been read once: from then on Get knows it.
+func (s *SharedValue[T]) Ready(ctx context.Context) error {
+	select {
+	case <-s.known:
+		return nil
+	case <-s.done:
+		return s.cache.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("value %s: %w", s.a.path, ended(ctx))
+	}
+}
 
 // Get returns the newest value that is known. It may lag behind the server.
 func (s *SharedValue[T]) Get() Versioned[T] {

@@ -1,6 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
-import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -11,8 +11,10 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryOneTime;
+import org.apache.zookeeper.recipes.lock.LockListener;
+import org.apache.zookeeper.recipes.lock.WriteLock;
 
-/** Holds locks of Curator as it is told on standard input; see holder.py for the words. */
+/** Holds locks of Curator, and ZooKeeper's WriteLock, as it is told on standard input; see holder.py for the words. */
 public class Holder {
     interface Lock {
         boolean acquire(long ms) throws Exception;
@@ -30,6 +32,49 @@ public class Holder {
                 l.release();
             }
         };
+    }
+
+    /** Holds a WriteLock of ZooKeeper's own recipes, which tells by a callback that it has come. */
+    static class Ticket implements Lock, LockListener {
+        final CuratorFramework c;
+        final String path;
+        WriteLock lock;
+        CountDownLatch held;
+
+        Ticket(CuratorFramework c, String path) {
+            this.c = c;
+            this.path = path;
+        }
+
+        public void lockAcquired() {
+            held.countDown();
+        }
+
+        public void lockReleased() {
+        }
+
+        public boolean acquire(long ms) throws Exception {
+            held = new CountDownLatch(1);
+            lock = new WriteLock(c.getZookeeperClient().getZooKeeper(), path, null, this);
+            lock.lock();
+            if (held.await(ms, TimeUnit.MILLISECONDS)) {
+                return true;
+            }
+            release();
+            return false;
+        }
+
+        public void release() throws Exception {
+            String id = lock.getId();
+            synchronized (lock) { // an event between the two would have it ask for the lock again
+                try {
+                    lock.unlock();
+                } catch (RuntimeException e) { // the connection was lost, and it does not try again
+                    c.delete().quietly().forPath(id);
+                }
+                lock.close();
+            }
+        }
     }
 
     static Lock make(CuratorFramework c, String kind, String path) {
@@ -54,6 +99,8 @@ public class Holder {
                         s.returnLease(lease);
                     }
                 };
+            case "writelock":
+                return new Ticket(c, path);
             case "latch":
                 return new Lock() {
                     LeaderLatch latch;

@@ -30,6 +30,7 @@ type cluster struct {
 	t       *testing.T
 	dir     string
 	clients []string // addresses
+	lines   []string // the server lines
 	procs   []*exec.Cmd
 	logs    []*lockedBuffer
 	command func(i int) *exec.Cmd // nil: zkd serve
@@ -61,23 +62,28 @@ func startEnsemble(t *testing.T, size int) *cluster {
 // startEnsembleWith is startEnsemble with what e says already.
 func startEnsembleWith(t *testing.T, size int, e *cluster) *cluster {
 	t.Helper()
-	e.t, e.dir = t, t.TempDir()
-	var lines strings.Builder
+	e.prepare(t, size)
 	for i := 1; i <= size; i++ {
-		e.clients = append(e.clients, freeport.Addr(t))
-		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d\n", i, freeport.Row(t, 1), freeport.Row(t, 1))
+		e.start(i)
 	}
 	for i := 1; i <= size; i++ {
-		data := e.data(i)
-		require.NoError(t, os.MkdirAll(data, 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(data, "myid"), fmt.Appendf(nil, "%d\n", i), 0o600))
-		host, port, err := net.SplitHostPort(e.clients[i-1])
-		require.NoError(t, err)
-		cfg := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=10\nmaxClientCnxns=0\n4lw.commands.whitelist=*\nadmin.enableServer=false\nDigestAuthenticationProvider.superDigest=admin:x1nq8J5GOJVPY6zgzhtTtA9izLc=\n"+
-			"dataDir=%s\nclientPort=%s\nclientPortAddress=%s\n%s", data, port, host, lines.String())
-		require.NoError(t, os.WriteFile(e.config(i), []byte(cfg), 0o600))
+		e.ready(i)
+	}
+	return e
+}
+
+// prepare chooses addresses and writes the configurations; nothing runs yet.
+func (e *cluster) prepare(t *testing.T, size int) {
+	t.Helper()
+	e.t, e.dir = t, t.TempDir()
+	for i := 1; i <= size; i++ {
+		e.clients = append(e.clients, freeport.Addr(t))
+		e.lines = append(e.lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i, freeport.Row(t, 1), freeport.Row(t, 1)))
 		e.procs = append(e.procs, nil)
 		e.logs = append(e.logs, &lockedBuffer{})
+	}
+	for i := 1; i <= size; i++ {
+		e.configure(i, e.lines...)
 	}
 	t.Cleanup(func() {
 		for i, p := range e.procs {
@@ -90,13 +96,19 @@ func startEnsembleWith(t *testing.T, size int, e *cluster) *cluster {
 			}
 		}
 	})
-	for i := 1; i <= size; i++ {
-		e.start(i)
-	}
-	for i := 1; i <= size; i++ {
-		e.ready(i)
-	}
-	return e
+}
+
+// configure writes myid and zoo.cfg of a server, with these lines behind what all have.
+func (e *cluster) configure(i int, lines ...string) {
+	e.t.Helper()
+	data := e.data(i)
+	require.NoError(e.t, os.MkdirAll(data, 0o700))
+	require.NoError(e.t, os.WriteFile(filepath.Join(data, "myid"), fmt.Appendf(nil, "%d\n", i), 0o600))
+	host, port, err := net.SplitHostPort(e.clients[i-1])
+	require.NoError(e.t, err)
+	cfg := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=10\nmaxClientCnxns=0\n4lw.commands.whitelist=*\nadmin.enableServer=false\nDigestAuthenticationProvider.superDigest=admin:x1nq8J5GOJVPY6zgzhtTtA9izLc=\n"+
+		"dataDir=%s\nclientPort=%s\nclientPortAddress=%s\n%s\n", data, port, host, strings.Join(lines, "\n"))
+	require.NoError(e.t, os.WriteFile(e.config(i), []byte(cfg), 0o600))
 }
 
 func (e *cluster) data(i int) string   { return filepath.Join(e.dir, fmt.Sprint(i), "data") }

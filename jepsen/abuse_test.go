@@ -34,7 +34,7 @@ func TestAbuseTableNamesTestsThatExist(t *testing.T) {
 			require.Contains(t, sources[pkg], "func "+test+"(", "the case %q names it", c.Name)
 		}
 		if c.Workload != "" {
-			_, err := findWorkload(c.Workload)
+			_, err := findWorkload("", c.Workload)
 			require.NoError(t, err)
 		}
 		_, err := nemesis.Find(c.Nemeses)

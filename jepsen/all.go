@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/jepsen/kazoo"
 	"github.com/zkd-project/zkd/jepsen/nemesis"
 	"github.com/zkd-project/zkd/jepsen/report"
 )
@@ -49,7 +50,11 @@ func allCommand(ctx context.Context, args []string, out io.Writer) error {
 		o.Time = min(*each, time.Until(deadline))
 		o.Seed = r.Uint64() % 1_000_000
 		o.Nodes = []int{3, 3, 3, 5}[r.IntN(4)]
-		all := workloads()
+		// Every eighth run has somebody else's client, where it is installed.
+		if base.Client == "" && n >= len(workloads()) && kazoo.Unavailable() == "" && r.IntN(8) == 0 {
+			o.Client = kazooClient
+		}
+		all := workloadsOf(o.Client)
 		w := all[r.IntN(len(all))]
 		if n < len(all) {
 			w = all[n]

@@ -32,7 +32,7 @@ func checkCommand(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	w, err := findWorkload(o.Workload)
+	w, err := findWorkload(o.Client, o.Workload)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,18 +18,18 @@ const digestEvery = 128
 // every one of which two of them know the digest.
 func (r *run) compareDigests(ctx context.Context, e *workload.Env) {
 	var newest []string
-	for began := time.Now(); len(newest) == 0 || time.Since(began) < recovery; {
+	for began := time.Now(); len(newest) == 0 || time.Since(began) < r.o.recovery(); {
 		// So many writes cross a multiple at which a digest is kept, unless the leader changes among
 		// them, with which the count begins anew: then there is another turn.
-		limit, cancel := context.WithTimeout(ctx, recovery)
-		err := e.Churn(limit, digestEvery+1)
+		limit, cancel := context.WithTimeout(ctx, r.o.recovery())
+		from, err := e.Churn(limit, digestEvery+1)
 		cancel()
 		if err != nil {
 			r.verdict.trouble("the cluster takes no writes after the last fault: %v", err)
 			return
 		}
 		var all []map[string]string
-		if all, newest = r.sameDigests(recovery / 3); all != nil {
+		if all, newest = r.sameDigests(from, r.o.recovery()/3); all != nil {
 			r.compare(all)
 			return
 		}
@@ -36,12 +37,14 @@ func (r *run) compareDigests(ctx context.Context, e *workload.Env) {
 	r.verdict.trouble("servers do not come to the same transaction: their newest digests are of %q", newest)
 }
 
-// sameDigests waits until all servers have their newest digest of the same transaction. If they do
-// not come to that in time, there are none, but what is the newest of each.
-func (r *run) sameDigests(patience time.Duration) (all []map[string]string, newest []string) {
+// sameDigests waits until all servers have their newest digest of the same transaction, one from
+// after the given zxid. If they do not come to that in time, there are none, but what is the newest
+// of each.
+func (r *run) sameDigests(from int64, patience time.Duration) (all []map[string]string, newest []string) {
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		all, newest = r.digests()
-		if !slices.ContainsFunc(newest, func(z string) bool { return z == "" || z != newest[0] }) {
+		zxid, err := strconv.ParseInt(newest[0], 16, 64)
+		if err == nil && zxid > from && !slices.ContainsFunc(newest, func(z string) bool { return z != newest[0] }) {
 			return all, newest
 		}
 		if time.Since(began) > patience {
@@ -55,7 +58,7 @@ func (r *run) digests() (all []map[string]string, newest []string) {
 	for i := 1; i <= r.o.Nodes; i++ {
 		known := map[string]string{}
 		last := ""
-		for line := range strings.Lines(r.c.WordWithin(i, "hash", recovery/3)) {
+		for line := range strings.Lines(r.c.WordWithin(i, "hash", promisedRecovery/3)) {
 			if zxid, digest, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
 				known[zxid] = digest
 				last = zxid

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/jepsen/kazoo"
 )
+
+// kazooClient is the value of --client for the workloads of the package kazoo.
+const kazooClient = "kazoo"
 
 // Options say what a run is. All that a run draws follows from them.
 type Options struct {
@@ -17,9 +23,14 @@ type Options struct {
 	Driver   string        `json:"driver"`
 	Mutant   string        `json:"mutant,omitempty"`
 	Race     bool          `json:"race,omitempty"`
+	// Client is whose client the workload drives; "": that of these tests.
+	Client string `json:"client,omitempty"`
 
 	Binary string `json:"-"` // built if ""
 	Store  string `json:"-"`
+	// Patience is how long the cluster may take to serve again after the last fault; 0: what is
+	// promised on a machine that has nothing else to do.
+	Patience time.Duration `json:"-"`
 	// Quiet keeps the folder of a run that found nothing from being kept.
 	Quiet bool `json:"-"`
 }
@@ -30,11 +41,20 @@ func (o *Options) check() error {
 		return fmt.Errorf("--nodes %d: 1 to 9", o.Nodes)
 	case o.Time <= 0:
 		return errors.New("--time must be more than 0")
+	case o.Client != "" && o.Client != kazooClient:
+		return fmt.Errorf("--client %s: there is only %s, and none for the client of these tests", o.Client, kazooClient)
+	case o.Client == kazooClient && kazoo.Unavailable() != "":
+		return errors.New("--client kazoo: " + kazoo.Unavailable())
 	case o.Driver != "" && o.Driver != "loopback" && o.Driver != "netns":
 		return fmt.Errorf("--driver %s: loopback or netns", o.Driver)
 	}
 	return nil
 }
+
+// promisedRecovery is how long a cluster may take to serve again after the last fault.
+const promisedRecovery = 30 * time.Second
+
+func (o *Options) recovery() time.Duration { return cmp.Or(o.Patience, promisedRecovery) }
 
 // command is what runs the same plan again.
 func (o *Options) command() string {
@@ -45,6 +65,9 @@ func (o *Options) command() string {
 	if o.Mutant != "" {
 		b += " --mutant " + o.Mutant
 	}
+	if o.Client != "" {
+		b += " --client " + o.Client
+	}
 	if o.Race {
 		b += " --race"
 	}
@@ -54,6 +77,9 @@ func (o *Options) command() string {
 // name is that of the folder of results.
 func (o *Options) name(now time.Time) string {
 	parts := []string{now.UTC().Format("20060102-150405.000"), o.Workload}
+	if o.Client != "" {
+		parts = append(parts, o.Client)
+	}
 	if len(o.Nemeses) > 0 {
 		parts = append(parts, strings.Join(o.Nemeses, "+"))
 	}

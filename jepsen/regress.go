@@ -172,7 +172,7 @@ func brokenDiskAtStart(ctx context.Context, o Options) (err error) {
 
 // until waits for a condition, half a minute at most.
 func until(ctx context.Context, f func() bool) error {
-	limit, cancel := context.WithTimeout(ctx, recovery)
+	limit, cancel := context.WithTimeout(ctx, promisedRecovery)
 	defer cancel()
 	for !f() {
 		select {

@@ -21,9 +21,7 @@ import (
 
 const (
 	// startPatience is for a start of all servers on a machine that is busy with other things.
-	startPatience = 60 * time.Second
-	// recovery is how long a cluster may take to serve again after the last fault.
-	recovery = 30 * time.Second
+	startPatience = 2 * time.Minute
 	// sessionTimeoutMs of clients: short, so that sessions end within a run of seconds.
 	sessionTimeoutMs = 3000
 )
@@ -70,7 +68,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	if err := r.o.check(); err != nil {
 		return err
 	}
-	if r.w, err = findWorkload(r.o.Workload); err != nil {
+	if r.w, err = findWorkload(r.o.Client, r.o.Workload); err != nil {
 		return err
 	}
 	if err := r.chooseNemeses(); err != nil {
@@ -219,7 +217,7 @@ func (r *run) heal(ctx context.Context, e *workload.Env) {
 		v.trouble("the disks cannot be healed: %v", err)
 	}
 	began := time.Now()
-	limit, cancel := context.WithTimeout(ctx, recovery)
+	limit, cancel := context.WithTimeout(ctx, r.o.recovery())
 	defer cancel()
 	if r.members != nil {
 		if err := r.members.restore(limit); err != nil {
@@ -227,7 +225,7 @@ func (r *run) heal(ctx context.Context, e *workload.Env) {
 		}
 	}
 	if err := r.c.StartAll(limit); err != nil {
-		v.trouble("after the last fault the cluster does not come back within %v: %v", recovery, err)
+		v.trouble("after the last fault the cluster does not come back within %v: %v", r.o.recovery(), err)
 		return
 	}
 	if err := r.w.Final(limit, e); err != nil {

@@ -40,7 +40,7 @@ func TestScenariosAreRuns(t *testing.T) {
 		require.NotEmpty(t, s.Bug)
 		o := s.with(&Options{Store: t.TempDir()})
 		require.NoError(t, o.check(), s.Name)
-		_, err := findWorkload(o.Workload)
+		_, err := findWorkload(o.Client, o.Workload)
 		require.NoError(t, err)
 		_, err = nemesis.Find(o.Nemeses)
 		require.NoError(t, err)

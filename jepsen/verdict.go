@@ -111,13 +111,13 @@ func (v *Verdict) judge(w workload.Workload, ops []history.Op) {
 	if v.Counts[string(history.OK)] == 0 {
 		v.trouble(nothingShown)
 	}
-	for _, c := range slices.Concat(workload.Common, w.Checkers) {
+	for _, c := range w.Judges() {
 		v.Results = append(v.Results, c(ops))
 	}
 }
 
 // writes are the operations that change something.
-var writes = []string{"set", "create", "delete", "multi", "take", "fenced-set", "create-ttl", "create-container", "acl-create", "acl-set"}
+var writes = []string{"set", "create", "delete", "multi", "take", "fenced-set", "create-ttl", "create-container", "acl-create", "acl-set", "acquire", "release"}
 
 // answered are the times at which writes were answered, in order.
 func answered(ops []history.Op) []int64 {

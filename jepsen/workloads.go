@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zkd-project/zkd/jepsen/kazoo"
 	"github.com/zkd-project/zkd/jepsen/product"
 	"github.com/zkd-project/zkd/jepsen/workload"
 )
@@ -17,14 +18,26 @@ func workloads() []workload.Workload {
 	return all
 }
 
-// findWorkload returns the workload of the name.
-func findWorkload(name string) (workload.Workload, error) {
+// workloadsOf are those that drive a client: "" is that of these tests.
+func workloadsOf(client string) []workload.Workload {
+	if client == kazooClient {
+		return kazoo.All()
+	}
+	return workloads()
+}
+
+// findWorkload returns the workload of the name, for a client.
+func findWorkload(client, name string) (workload.Workload, error) {
 	var names []string
-	for _, w := range workloads() {
+	for _, w := range workloadsOf(client) {
 		if w.Name == name {
 			return w, nil
 		}
 		names = append(names, w.Name)
 	}
-	return workload.Workload{}, fmt.Errorf("there is no workload %q; there are %s", name, strings.Join(names, ", "))
+	with := ""
+	if client != "" {
+		with = " with the client " + client
+	}
+	return workload.Workload{}, fmt.Errorf("there is no workload %q%s; there are %s", name, with, strings.Join(names, ", "))
 }

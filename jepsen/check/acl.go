@@ -50,15 +50,13 @@ func ACL(ops []history.Op) Result {
 		switch {
 		case !set || o.Kind == history.Fail:
 		case o.Kind == history.Unknown:
-			if l := at(o.Key); l.retired == 0 {
+			l := at(o.Key)
+			l.maybe = append(l.maybe, listIn(o))
+			if l.retired == 0 {
 				l.retired = o.Begin
 			}
 		case o.Code == codeOK:
-			list := o.Value
-			if o.F == "probe" {
-				list = o.Parts[0].Value
-			}
-			at(o.Key).spans = append(at(o.Key).spans, span{o.Zxid, list})
+			at(o.Key).spans = append(at(o.Key).spans, span{o.Zxid, listIn(o)})
 		}
 	}
 	for _, l := range lists {
@@ -73,7 +71,7 @@ func ACL(ops []history.Op) Result {
 			r.eventFor(o, lists[o.Key])
 		case o.F == "seen":
 			r.Checked++
-			if l := lists[o.Key]; l == nil || !slices.ContainsFunc(l.spans, func(s span) bool { return permits(s.list, o.Note, permRead) }) {
+			if l := lists[o.Key]; l == nil || !l.everLets(o.Note) {
 				r.add([]history.Op{*o}, "%s has received %q, which it may never read", o.Note, o.Value)
 			}
 		}
@@ -84,7 +82,22 @@ func ACL(ops []history.Op) Result {
 // listed is the access control list of a node over time.
 type listed struct {
 	spans   []span
-	retired int64 // from when on it is not known; 0: never
+	retired int64    // from when on it is not known; 0: never
+	maybe   []string // those that may have come into force: their answers were lost
+}
+
+// listIn is the list that an operation sets.
+func listIn(o *history.Op) string {
+	if o.F == "probe" {
+		return o.Parts[0].Value
+	}
+	return o.Value
+}
+
+// everLets says whether somebody could read the node at some time.
+func (l *listed) everLets(who string) bool {
+	lets := func(list string) bool { return permits(list, who, permRead) }
+	return slices.ContainsFunc(l.maybe, lets) || slices.ContainsFunc(l.spans, func(s span) bool { return lets(s.list) })
 }
 
 type span struct {

@@ -9,8 +9,8 @@ import (
 // Append checks that multis and multi-reads are atomic and can be put into one order. Every
 // multi replaces the lists of some nodes, at the versions that it has read, by lists with its
 // own name at the end; so the versions say who wrote what after whom, without trusting any
-// zxid. The order that they ask for, and for multis the order of those that did not overlap,
-// must have no cycle.
+// zxid. The order that they ask for, for multis the order of those that did not overlap, and for
+// all the order within their session, must have no cycle.
 func Append(ops []history.Op) Result {
 	r := Result{Checker: "append"}
 	g := newGraph()
@@ -45,6 +45,7 @@ func Append(ops []history.Op) Result {
 		}
 	}
 	g.realTime()
+	g.sessions()
 	if cycle := g.cycle(); cycle != nil {
 		r.add(cycle, "multis and multi-reads that cannot be put into one order")
 	}
@@ -157,6 +158,25 @@ func (g *graph) realTime() {
 		}
 		if moment >= 0 {
 			g.edge(moment, w)
+		}
+	}
+}
+
+// sessions adds the order in which each session was answered: its reads see its own multis, and
+// never go back, whichever server answers.
+func (g *graph) sessions() {
+	bySession := map[int64][]int{}
+	for i, o := range g.ops {
+		if o != nil && o.Kind == history.OK && o.Session != 0 {
+			bySession[o.Session] = append(bySession[o.Session], i)
+		}
+	}
+	for _, list := range bySession {
+		slices.SortFunc(list, func(a, b int) int { return int(g.ops[a].Begin - g.ops[b].Begin) })
+		for i := 1; i < len(list); i++ {
+			if g.ops[list[i-1]].End < g.ops[list[i]].Begin {
+				g.edge(list[i-1], list[i])
+			}
 		}
 	}
 }

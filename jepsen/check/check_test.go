@@ -45,6 +45,15 @@ func edit(name string, at int, f func(o *history.Op)) change {
 	}}
 }
 
+// and changes another line, too.
+func (c change) and(at int, f func(o *history.Op)) change {
+	return change{c.name, func(ops []history.Op) []history.Op {
+		ops = c.make(ops)
+		f(&ops[at])
+		return ops
+	}}
+}
+
 // drop leaves one line out.
 func drop(name string, at int) change {
 	return change{name, func(ops []history.Op) []history.Op { return slices.Delete(ops, at, at+1) }}

@@ -16,6 +16,7 @@ import (
 func Containers(ops []history.Op) Result {
 	r := Result{Checker: "ttl-container"}
 	kept := map[string]*keeper{}
+	var lists []*history.Op
 	for i := range ops {
 		o := &ops[i]
 		done := o.Kind == history.OK && o.Code == codeOK
@@ -35,9 +36,13 @@ func Containers(ops []history.Op) Result {
 				k.touched = max(k.touched, o.Begin)
 			}
 		case done && o.F == opChildren:
-			r.Checked++
-			r.listed(o, kept)
+			lists = append(lists, o)
 		}
+	}
+	// Only now: what was asked for while a list was under way is in the history after it.
+	for _, list := range lists {
+		r.Checked++
+		r.listed(list, kept)
 	}
 	return r
 }
@@ -45,8 +50,8 @@ func Containers(ops []history.Op) Result {
 // A keeper is a node that goes by itself.
 type keeper struct {
 	made    *history.Op
-	touched int64       // when the newest change that was answered was asked for
-	child   *history.Op // an acknowledged one that belongs to no session
+	touched int64       // when the newest change that was answered was asked for: until then it was there, too
+	child   *history.Op // the first that was acknowledged and belongs to no session
 	deleted int64       // when the first deletion of a child was asked for; 0: never
 	used    int64       // when the first child was asked for that a session may take away; 0: never
 }
@@ -61,7 +66,7 @@ func (k *keeper) childChanged(o *history.Op, done bool) {
 		if k.used == 0 {
 			k.used = o.Begin
 		}
-	default:
+	case k.child == nil || o.Zxid < k.child.Zxid:
 		k.child = o
 	}
 }

@@ -34,7 +34,7 @@ func Counter(ops []history.Op) Result {
 			folder := at(parent(o.Parts[0].Key)) // which all of them share
 			folder.multis = append(folder.multis, o)
 		case o.F == opChildren && o.Kind == history.OK && o.Note == "final":
-			at(o.Key).list = o
+			at(o.Key).lists = append(at(o.Key).lists, o)
 		}
 		if o.Stat != nil && o.Kind == history.OK && strings.HasPrefix(o.Key, "/counter/") {
 			r.Checked++
@@ -61,7 +61,7 @@ type sum struct {
 	final       *history.Op
 	value       int // of final
 	multis      []*history.Op
-	list        *history.Op
+	lists       []*history.Op // at the end
 }
 
 func (s *sum) count(o *history.Op) {
@@ -93,12 +93,17 @@ func (r *Result) counted(s *sum, o *history.Op) {
 
 // batches judges a folder into which multis created several nodes each.
 func (r *Result) batches(key string, s *sum) {
-	if s.list == nil {
+	if len(s.lists) == 0 {
 		r.add(nil, "nobody has read %s at the end", key)
-		return
 	}
+	for _, list := range s.lists {
+		r.batchesIn(key, s, list)
+	}
+}
+
+func (r *Result) batchesIn(key string, s *sum, list *history.Op) {
 	there := map[string]bool{}
-	for _, p := range s.list.Parts {
+	for _, p := range list.Parts {
 		there[key+"/"+p.Key] = true
 	}
 	known := 0
@@ -113,12 +118,12 @@ func (r *Result) batches(key string, s *sum) {
 		known += n
 		switch {
 		case o.Kind == history.OK && n != len(o.Parts):
-			r.add([]history.Op{*o}, "%d of %d nodes of an answered multi are there", n, len(o.Parts))
+			r.add([]history.Op{*o, short(list)}, "%d of %d nodes of an answered multi are there", n, len(o.Parts))
 		case n != 0 && n != len(o.Parts):
-			r.add([]history.Op{*o}, "%d of %d nodes of a multi are there", n, len(o.Parts))
+			r.add([]history.Op{*o, short(list)}, "%d of %d nodes of a multi are there", n, len(o.Parts))
 		}
 	}
 	if known != len(there) {
-		r.add([]history.Op{short(s.list)}, "%d nodes of %s were made by nobody", len(there)-known, key)
+		r.add([]history.Op{short(list)}, "%d nodes of %s were made by nobody", len(there)-known, key)
 	}
 }

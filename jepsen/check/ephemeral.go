@@ -60,9 +60,7 @@ func Ephemeral(ops []history.Op) Result {
 		if o.F == opChildren && o.Kind == history.OK && o.Code == codeOK {
 			lists = append(lists, o)
 		}
-		if o.F == opGet && o.Kind == history.OK && o.Code == codeOK && o.Note == "ephemeral" && o.Stat.Owner == 0 {
-			r.add([]history.Op{*o}, "an ephemeral node without an owner")
-		}
+		r.owned(o, sessions)
 	}
 	names := make([]map[string]bool, len(lists))
 	for i, l := range lists {
@@ -90,6 +88,20 @@ func Ephemeral(ops []history.Op) Result {
 	}
 	r.figure("longest life beyond the timeout, s", float64(late)/1e9)
 	return r
+}
+
+// owned judges a look at a session's own ephemeral node, and that a session that was closed has
+// written nothing since.
+func (r *Result) owned(o *history.Op, sessions map[int64]*life) {
+	if o.Kind != history.OK || o.Code != codeOK {
+		return
+	}
+	if o.F == opGet && o.Note == "ephemeral" && o.Stat.Owner != o.Session {
+		r.add([]history.Op{*o}, "a session's ephemeral node has the owner 0x%x", uint64(o.Stat.Owner))
+	}
+	if l := sessions[o.Session]; l != nil && l.closed != nil && isWrite(o.F) && o.Zxid > l.closed.Zxid {
+		r.add([]history.Op{*l.closed, *o}, "a session that was closed has written")
+	}
 }
 
 // observed judges all lists that a node should or should not be in; it returns how long after

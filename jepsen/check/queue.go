@@ -13,7 +13,8 @@ import (
 //
 // Every item that was put is at the end either queued or receipted, and one whose fate is
 // unknown at most one of the two; two takes of one item never both succeed, and there is no
-// receipt without a take. Where there is one consumer, it gets the items of each producer in the
+// receipt without a take. The lists at the end are of different moments, and a take whose answer was
+// lost may still happen between them: their zxids say which may be compared. Where there is one consumer, it gets the items of each producer in the
 // order in which they were put.
 func Queue(ops []history.Op) Result {
 	r := Result{Checker: "queue"}
@@ -39,9 +40,9 @@ func Queue(ops []history.Op) Result {
 			r.taken(at(path), o, name)
 		case o.F == opChildren && o.Kind == history.OK && o.Note == "final":
 			if path, ok := strings.CutSuffix(o.Key, "/items"); ok {
-				at(path).items = o
+				at(path).items = append(at(path).items, o)
 			} else if path, ok := strings.CutSuffix(o.Key, "/receipts"); ok {
-				at(path).receipts = o
+				at(path).receipts = append(at(path).receipts, o)
 			}
 		}
 	}
@@ -63,7 +64,7 @@ type queue struct {
 	maybe           map[string]bool        // names that unanswered takes were after
 	takes           []*history.Op
 	consumers       map[int]bool
-	items, receipts *history.Op // at the end
+	items, receipts []*history.Op // lists at the end
 }
 
 func (q *queue) wasPut(o *history.Op) {
@@ -99,24 +100,48 @@ func (r *Result) settled(q *queue) {
 		r.add(nil, "nobody has read at the end what is left of %s", q.path)
 		return
 	}
-	queued, receipted := names(q.items), names(q.receipts)
-	for name, o := range q.put {
-		r.Checked++
-		if !queued[name] && !receipted[name] {
-			r.add([]history.Op{*o}, "the item %s was put and is lost", name)
+	r.Checked += len(q.put)
+	for _, items := range q.items {
+		queued := names(items)
+		for name, o := range q.took {
+			if queued[name] && o.Zxid <= items.Zxid {
+				r.add([]history.Op{*o, short(items)}, "the item %s was taken, and is still queued", name)
+			}
+		}
+		for _, receipts := range q.receipts {
+			r.left(q, items, receipts, queued, names(receipts))
 		}
 	}
-	for name, o := range q.took {
-		if queued[name] || !receipted[name] {
-			r.add([]history.Op{*o}, "the item %s was taken, and is queued: %v, has a receipt: %v", name, queued[name], receipted[name])
+	for _, receipts := range q.receipts {
+		receipted := names(receipts)
+		for name, o := range q.took {
+			if !receipted[name] && o.Zxid <= receipts.Zxid {
+				r.add([]history.Op{*o, short(receipts)}, "the item %s was taken, and has no receipt", name)
+			}
+		}
+		for name := range receipted {
+			if q.took[name] == nil && !q.maybe[name] {
+				r.add([]history.Op{short(receipts)}, "the item %s has a receipt, and nobody has taken it", name)
+			}
 		}
 	}
-	for name := range receipted {
-		if q.took[name] == nil && !q.maybe[name] {
-			r.add([]history.Op{short(q.receipts)}, "the item %s has a receipt, and nobody has taken it", name)
+}
+
+// left compares two lists: what was not queued any more must have a receipt in every later state,
+// and what had a receipt must not be queued in any.
+func (r *Result) left(q *queue, items, receipts *history.Op, queued, receipted map[string]bool) {
+	if items.Zxid <= receipts.Zxid {
+		for name, o := range q.put {
+			if o.Zxid <= items.Zxid && !queued[name] && !receipted[name] {
+				r.add([]history.Op{*o, short(items), short(receipts)}, "the item %s was put and is lost", name)
+			}
 		}
-		if queued[name] {
-			r.add([]history.Op{short(q.receipts)}, "the item %s is queued and has a receipt: half a take", name)
+	}
+	if items.Zxid >= receipts.Zxid {
+		for name := range receipted {
+			if queued[name] {
+				r.add([]history.Op{short(items), short(receipts)}, "the item %s is queued and has a receipt: half a take", name)
+			}
 		}
 	}
 }

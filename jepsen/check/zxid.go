@@ -52,6 +52,21 @@ func Zxids(ops []history.Op) Result {
 	return r
 }
 
+// WriteOrder checks the zxids of writes alone, as far as they are known: for clients that do not tell
+// those of other answers.
+func WriteOrder(ops []history.Op) Result {
+	r := Result{Checker: "write-order"}
+	var ended []history.Op
+	for i := range ops {
+		if o := &ops[i]; isWrite(o.F) && o.Kind == history.OK && o.Code == codeOK && o.Zxid != 0 {
+			ended = append(ended, *o)
+		}
+	}
+	r.Checked = len(ended)
+	r.realTime(ended)
+	return r
+}
+
 // listsFit compares the pzxid that lists show with the newest change of a child up to their zxid.
 func (r *Result) listsFit(ops []history.Op) {
 	changed := map[string][]*history.Op{} // by folder

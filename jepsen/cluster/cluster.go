@@ -225,7 +225,7 @@ func (c *Cluster) Start(i int) error {
 		cmd.Env = append(os.Environ(), c.o.Env(i)...)
 	}
 	// A harness that is killed takes its servers with it.
-	cmd.SysProcAttr = deathSignal()
+	cmd.SysProcAttr = DeathSignal()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.procs[i-1] != nil {
@@ -360,8 +360,11 @@ func (c *Cluster) WordWithin(i int, word string, patience time.Duration) string 
 }
 
 // Mode is the role of a server, "" if it has none or does not answer.
-func (c *Cluster) Mode(i int) string {
-	for line := range strings.Lines(c.Word(i, "srvr")) {
+func (c *Cluster) Mode(i int) string { return modeOf(c.Word(i, "srvr")) }
+
+// modeOf is the role in an answer to srvr.
+func modeOf(answer string) string {
+	for line := range strings.Lines(answer) {
 		if mode, ok := strings.CutPrefix(line, "Mode: "); ok {
 			return strings.TrimSpace(mode)
 		}
@@ -390,13 +393,16 @@ func (c *Cluster) StartAll(ctx context.Context) error {
 	return c.AwaitAll(ctx)
 }
 
+// awaitPatience is for one answer of a server that may stand still for a moment, for want of a processor.
+const awaitPatience = 5 * time.Second
+
 // AwaitAll waits until all servers serve and one leads.
 func (c *Cluster) AwaitAll(ctx context.Context) error {
 	for {
 		waiting := 0
 		leads := false
 		for i := 1; i <= c.o.Servers && waiting == 0; i++ {
-			switch c.Mode(i) {
+			switch modeOf(c.WordWithin(i, "srvr", awaitPatience)) {
 			case "":
 				waiting = i
 			case "leader", "standalone":

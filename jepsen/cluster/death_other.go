@@ -4,4 +4,4 @@ package cluster
 
 import "syscall"
 
-func deathSignal() *syscall.SysProcAttr { return nil }
+func DeathSignal() *syscall.SysProcAttr { return nil }

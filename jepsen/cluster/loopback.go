@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 
@@ -16,8 +17,10 @@ import (
 // proxy knows who is behind it.
 type loopback struct {
 	table  *netem.Table
-	client []string // what servers bind, for clients
-	peer   []string // and for each other
+	net    int          // all addresses are 127.net.x.y
+	lock   net.Listener // held while the cluster has them
+	client []string     // what servers bind, for clients
+	peer   []string     // and for each other
 	// proxies by who dials whom; clients are host 0.
 	proxies map[[2]int]*netem.Proxy
 }
@@ -25,11 +28,14 @@ type loopback struct {
 // Loopback is a Driver that works on every machine.
 func Loopback(servers int) (Driver, error) {
 	l := &loopback{table: netem.NewTable(), proxies: map[[2]int]*netem.Proxy{}}
+	if err := l.reserve(); err != nil {
+		return nil, err
+	}
 	for i := 1; i <= servers; i++ {
-		host := fmt.Sprintf("127.0.100.%d", i)
+		host := fmt.Sprintf("127.%d.100.%d", l.net, i)
 		port, err := freeport.Find(host, 2)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, l.Close())
 		}
 		l.client = append(l.client, fmt.Sprintf("%s:%d", host, port))
 		l.peer = append(l.peer, fmt.Sprintf("%s:%d", host, port+1))
@@ -38,6 +44,19 @@ func Loopback(servers int) (Driver, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// reserve takes addresses that no other cluster on this machine has: a port that is closed while its
+// server is down must not be given to somebody else.
+func (l *loopback) reserve() (err error) {
+	const lockPort = 10_999 // below the ports that the system gives out
+	for range 1000 {
+		l.net = 1 + rand.IntN(253)
+		if l.lock, err = net.Listen("tcp", fmt.Sprintf("127.%d.0.1:%d", l.net, lockPort)); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("no free addresses on the loopback device: %w", err)
 }
 
 func (l *loopback) open(servers int) error {
@@ -50,7 +69,7 @@ func (l *loopback) open(servers int) error {
 			if src == netem.Clients {
 				target = l.client[dst-1]
 			}
-			p, err := netem.NewProxy(l.table, src, dst, fmt.Sprintf("127.0.%d.%d:0", 10+src, dst), target)
+			p, err := netem.NewProxy(l.table, src, dst, fmt.Sprintf("127.%d.%d.%d:0", l.net, 10+src, dst), target)
 			if err != nil {
 				return err
 			}
@@ -127,5 +146,5 @@ func (l *loopback) Close() error {
 	for _, p := range l.proxies {
 		p.Close()
 	}
-	return nil
+	return l.lock.Close()
 }

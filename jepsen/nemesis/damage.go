@@ -12,8 +12,8 @@ import (
 )
 
 // rejoinPatience is how long a server may take to say what it makes of its disk, and to be a
-// member again after it.
-const rejoinPatience = 30 * time.Second
+// member again after it, also on a machine that is busy with other things.
+const rejoinPatience = 2 * time.Minute
 
 // damages are faults of data at rest. Each takes one server's vote for its disk away, which is as
 // much as three servers bear: they are alone in a run, and the next one waits until the damaged

@@ -1,8 +1,11 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"syscall"
 	"time"
 )
 
@@ -34,10 +37,11 @@ func limited(w *World, role string, servers []int, restrain func(server, pid int
 		if pid == 0 {
 			continue
 		}
-		// A process that has just ended cannot be restrained, which is no finding.
+		// A process that has just ended cannot be restrained, which is no finding; that it has may
+		// not be known here yet.
 		if f, err := restrain(i, pid); err == nil {
 			release = append(release, f)
-		} else if w.Cluster.PID(i) == pid {
+		} else if w.Cluster.PID(i) == pid && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, fs.ErrNotExist) {
 			return fault{role, servers, nil}, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,8 +89,17 @@ func inGroup(controller string, server, pid int, l limit) (release func() error,
 		if exists(filepath.Join("/proc", strconv.Itoa(pid))) {
 			_ = move(before, pid) // it may end just now
 		}
-		return os.Remove(dir)
+		return removeGroup(dir)
 	}, nil
+}
+
+// removeGroup removes a group that may still have a process which is about to be gone.
+func removeGroup(dir string) error {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if err := os.Remove(dir); !errors.Is(err, unix.EBUSY) || time.Since(began) > 10*time.Second {
+			return err
+		}
+	}
 }
 
 func move(dir string, pid int) error {

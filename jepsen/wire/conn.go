@@ -134,7 +134,10 @@ func (c *Conn) handshake(in *bufio.Reader, s Session, timeout time.Duration) err
 	case r.SessionID == 0:
 		return ErrRefused
 	case s.ID != 0 && r.SessionID != s.ID:
-		return fmt.Errorf("asked for session 0x%x and got 0x%x", s.ID, r.SessionID)
+		err := fmt.Errorf("asked for session 0x%x and got 0x%x", s.ID, r.SessionID)
+		c.Session = s
+		c.on.Broken(c, err.Error())
+		return err
 	}
 	c.Session = Session{ID: r.SessionID, Password: append([]byte(nil), r.Password...), TimeoutMs: r.TimeoutMs, LastZxid: s.LastZxid}
 	c.lastZxid.Store(s.LastZxid)

@@ -82,35 +82,50 @@ func (p *Proc) keepOnce(ctx context.Context, path string) {
 	}
 }
 
-// finalContainers frees what faults have kept from going, and waits until all is gone.
+// finalContainers frees what faults have kept from going, and waits until all is gone. A creation
+// that was held up may come only now: then there is another turn, for that node alone.
 func finalContainers(ctx context.Context, e *Env) error {
-	err := e.settle(ctx, func(ctx context.Context, p *Proc) error {
-		list := p.SyncChildren(ctx, "/kept")
-		if list.Kind != history.OK {
-			return errors.New("no list of /kept")
+	freed := map[string]bool{}
+	for {
+		err := e.settle(ctx, func(ctx context.Context, p *Proc) error { return p.freeAll(ctx, freed) })
+		if err != nil {
+			return err
 		}
-		for _, node := range list.Parts {
-			path := "/kept/" + node.Key
-			below := p.SyncChildren(ctx, path)
-			if below.Kind != history.OK {
-				return errors.New("no list of " + path)
-			}
-			if len(below.Parts) == 0 { // a container that nobody has used yet would stay
-				p.Create(ctx, path+"/last", "v", 0)
-				below.Parts = []history.Part{{Key: "last"}}
-			}
-			for _, child := range below.Parts {
-				if o := p.Delete(ctx, path+"/"+child.Key, -1); o.Kind != history.OK {
-					return errors.New("no answer to the deletion of a child of " + path)
-				}
-			}
+		waiting, cancel := context.WithTimeout(ctx, 20*containerLook)
+		err = e.awaitEmpty(waiting, "/kept", "it should have gone by itself")
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	return e.awaitEmpty(ctx, "/kept", "it should have gone by itself")
+}
+
+// freeAll takes all children away, and gives one to nodes that have none, once.
+func (p *Proc) freeAll(ctx context.Context, freed map[string]bool) error {
+	list := p.SyncChildren(ctx, "/kept")
+	if list.Kind != history.OK || list.Code != 0 {
+		return errors.New("no list of /kept")
+	}
+	for _, node := range list.Parts {
+		path := "/kept/" + node.Key
+		below := p.SyncChildren(ctx, path)
+		if below.Kind != history.OK {
+			return errors.New("no list of " + path)
+		}
+		if len(below.Parts) == 0 && !freed[path] { // a container that nobody has used yet would stay
+			if o := p.Create(ctx, path+"/last", "v", 0); o.Kind != history.OK {
+				return errors.New("no answer to the creation of a child of " + path)
+			}
+			below.Parts = []history.Part{{Key: "last"}}
+		}
+		for _, child := range below.Parts {
+			if o := p.Delete(ctx, path+"/"+child.Key, -1); o.Kind != history.OK {
+				return errors.New("no answer to the deletion of a child of " + path)
+			}
+		}
+		freed[path] = true
+	}
+	return nil
 }
 
 // createKept makes a TTL node, or a container where ttl is 0.

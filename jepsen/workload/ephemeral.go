@@ -59,7 +59,11 @@ func (e *Env) liveOnce(ctx context.Context) {
 	defer p.Close()
 	defer p.Alive()
 	for n := range 1 + p.Rand.IntN(3) {
-		p.Create(ctx, fmt.Sprintf("/ephemeral/%d-%d", p.ID, n), fmt.Sprintf("%d.%d", p.ID, n), proto.FlagEphemeral)
+		path := fmt.Sprintf("/ephemeral/%d-%d", p.ID, n)
+		made := p.Create(ctx, path, fmt.Sprintf("%d.%d", p.ID, n), proto.FlagEphemeral)
+		if made.Kind == history.OK && made.Code == 0 && p.Rand.IntN(2) == 0 {
+			p.lookAtOwn(ctx, path, made.Session)
+		}
 	}
 	mine := p.c.Session()
 	for range p.Rand.IntN(16) { // some live through a fault or two
@@ -86,6 +90,16 @@ func (e *Env) liveOnce(ctx context.Context) {
 		return
 	}
 	p.Ping(ctx)
+}
+
+// lookAtOwn reads an ephemeral node of the session, unless that is over.
+func (p *Proc) lookAtOwn(ctx context.Context, path string, session int64) {
+	if _, err := p.Move(ctx, 0); err != nil || p.c.Session().ID != session {
+		return
+	}
+	p.note = "ephemeral"
+	p.Get(ctx, path, false)
+	p.note = ""
 }
 
 // awaitEmpty waits until a folder is empty on all servers.

@@ -85,6 +85,9 @@ func (p *Proc) hold(ctx context.Context, made, list history.Op, number int64) {
 	switch k := p.Rand.IntN(20); {
 	case k == 0 || (p.ID%lockClients == 0 && p.holds == 1):
 		p.Ping(ctx)
+		if p.c.Session().ID != made.Session { // over already: the last word was of the next one
+			return
+		}
 		p.c.Leave()
 		pause(ctx, time.Duration(lockTimeoutMs*(2+p.Rand.IntN(2)))*time.Millisecond)
 	case k < 3: // in touch with a server, which may be cut off from the others meanwhile

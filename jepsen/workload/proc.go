@@ -45,7 +45,7 @@ type procOption func(*wire.Options)
 
 // NewProc makes a client; timeoutMs 0 is that of the Env.
 func (e *Env) NewProc(timeoutMs int32, options ...procOption) *Proc {
-	id := e.nextProc()
+	id := e.NextProc()
 	if timeoutMs == 0 {
 		timeoutMs = e.TimeoutMs
 	}

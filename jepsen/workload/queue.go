@@ -123,7 +123,9 @@ func (p *Proc) take(ctx context.Context, path, name string) (o history.Op, ok bo
 
 func finalQueues(ctx context.Context, e *Env) error {
 	for _, path := range queuePaths {
-		for _, list := range []string{path + "/items", path + "/receipts"} {
+		// The items twice: what is taken only now, by a request that was held up, is in neither or in
+		// both of two lists of different moments.
+		for _, list := range []string{path + "/items", path + "/receipts", path + "/items"} {
 			if err := e.finalLists(ctx, list); err != nil {
 				return err
 			}

@@ -46,6 +46,9 @@ func runRegister(ctx context.Context, e *Env) {
 			if o.Stat != nil {
 				version = o.Stat.Version
 			}
+			if o.Kind == history.Unknown { // may happen at any later time: a few are as much as can be tried out
+				used[slot].Add(opsPerKey / 8)
+			}
 			pause(ctx, time.Duration(p.Rand.IntN(8))*time.Millisecond)
 		}
 	})

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ func restartWorkload() Workload {
 		Nemeses:  []string{"blackout"},
 		Setup:    func(ctx context.Context, e *Env) error { return e.Root(ctx, "/restart") },
 		Run:      runRestart,
-		Final:    func(ctx context.Context, e *Env) error { return e.finalLists(ctx, "/restart") },
+		Final:    finalRestart,
 		Checkers: []check.Checker{check.Restart},
 	}
 }
@@ -61,4 +62,25 @@ func runRestart(ctx context.Context, e *Env) {
 		})
 	}
 	wg.Wait()
+}
+
+// finalRestart lists every folder: while the run went on, only the newest ones were looked at.
+func finalRestart(ctx context.Context, e *Env) error {
+	next := 0
+	return e.settle(ctx, func(ctx context.Context, p *Proc) error {
+		for {
+			folders := p.SyncChildren(ctx, "/restart")
+			if folders.Kind != history.OK || folders.Code != 0 {
+				return errors.New("no list of /restart")
+			}
+			if next >= len(folders.Parts) {
+				return nil
+			}
+			for ; next < len(folders.Parts); next++ {
+				if o := p.SyncChildren(ctx, "/restart/"+folders.Parts[next].Key); o.Kind != history.OK {
+					return errors.New("no list of " + o.Key)
+				}
+			}
+		}
+	})
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/jepsen/check"
 	"github.com/zkd-project/zkd/jepsen/history"
+	"github.com/zkd-project/zkd/jepsen/wire"
 	proto "github.com/zkd-project/zkd/wire"
 )
 
@@ -25,6 +27,9 @@ type Workload struct {
 	Final func(ctx context.Context, e *Env) error
 	// Checkers judge the history, beside those that judge every history.
 	Checkers []check.Checker
+	// Common judge it instead of those that judge every history; nil: those. They are for clients
+	// that tell less of what they were answered.
+	Common []check.Checker
 	// Nemeses are those without which it shows nothing; runs have them where the machine does.
 	Nemeses []string
 	// Without are those whose faults its checkers would take for the server's.
@@ -51,6 +56,14 @@ type Env struct {
 // Common judge every history.
 var Common = []check.Checker{check.Broken, check.Sessions, check.Zxids}
 
+// Judges are all checkers of its histories.
+func (w *Workload) Judges() []check.Checker {
+	if w.Common != nil {
+		return slices.Concat(w.Common, w.Checkers)
+	}
+	return slices.Concat(Common, w.Checkers)
+}
+
 // All are the workloads of the test client.
 func All() []Workload {
 	return []Workload{
@@ -60,8 +73,8 @@ func All() []Workload {
 	}
 }
 
-// nextProc numbers the clients.
-func (e *Env) nextProc() int {
+// NextProc numbers the clients.
+func (e *Env) NextProc() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.procs++
@@ -107,18 +120,31 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Churn makes so many writes that leave nothing behind, which the history does not have.
-func (e *Env) Churn(ctx context.Context, writes int) error {
-	return e.settle(ctx, func(ctx context.Context, p *Proc) error {
+// Churn makes so many writes that leave nothing behind, which the history does not have. It
+// returns the zxid of the first.
+func (e *Env) Churn(ctx context.Context, writes int) (first int64, err error) {
+	err = e.settle(ctx, func(ctx context.Context, p *Proc) error {
 		if err := p.Make(ctx, "/churn"); err != nil {
 			return err
 		}
+		c, err := p.Move(ctx, 0)
+		if err != nil {
+			return err
+		}
+		var calls []*wire.Call // one after the other they would take long where syncs do
 		for range writes {
 			r := proto.SetDataRequest{Path: "/churn", Version: -1}
-			if o, _, ok := p.do(ctx, history.Op{}, proto.OpSetData, r.Append(nil)); !ok || o.Kind != history.OK {
-				return errors.New("a write has no answer")
+			calls = append(calls, c.Send(proto.OpSetData, r.Append(nil)))
+		}
+		wire.Wait(c, calls[len(calls)-1], opTimeout)
+		for _, call := range calls {
+			<-call.Done
+			if call.Err != nil || call.Reply.Err != proto.OK {
+				return errors.Join(errors.New("a write has no answer"), call.Err)
 			}
 		}
+		first = calls[0].Reply.Zxid
 		return nil
 	})
+	return first, err
 }

@@ -1,0 +1,226 @@
+package kazoo
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/zkd-project/zkd/jepsen/cluster"
+	"github.com/zkd-project/zkd/jepsen/history"
+	"github.com/zkd-project/zkd/jepsen/workload"
+)
+
+//go:embed client.py
+var program string
+
+const (
+	// python is the interpreter that Debian's python3-kazoo is installed for; another one may come
+	// first in the PATH.
+	python  = "/usr/bin/python3"
+	library = "/usr/lib/python3/dist-packages/kazoo/client.py"
+	// startPatience is for the interpreter, the library and a session, on a busy machine.
+	startPatience = time.Minute
+	// answerPatience is more than anything may take that a child is asked to do.
+	answerPatience = 40 * time.Second
+)
+
+// Unavailable says why this machine cannot run the workloads; "" if it can.
+func Unavailable() string {
+	for _, file := range []string{python, library} {
+		if _, err := os.Stat(file); err != nil {
+			return file + " is not here; on Debian: apt-get install python3-kazoo"
+		}
+	}
+	return ""
+}
+
+// A question is what a child is to do.
+type question struct {
+	Do      string `json:"do"`
+	Path    string `json:"path,omitempty"`
+	Value   string `json:"value"`
+	Version int32  `json:"version"`
+	Seconds int    `json:"seconds,omitempty"`
+}
+
+// An answer is what became of it.
+type answer struct {
+	Lost    string `json:"lost"` // why it is not known; "" if it is
+	Code    int32  `json:"code"`
+	Value   string `json:"value"`
+	Version int32  `json:"version"`
+	Czxid   int64  `json:"czxid"`
+	Mzxid   int64  `json:"mzxid"`
+	Owner   int64  `json:"owner"`
+	Session int64  `json:"session"` // 0: there is no connection just now
+
+	begin, end int64 // when it was asked and answered, on the clock of the run
+}
+
+// A child is a process with one client. It belongs to one goroutine.
+type child struct {
+	e       *workload.Env
+	id      int
+	rand    *rand.Rand
+	road    *road
+	timeout time.Duration // of its sessions
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	session int64
+	alive   int64 // when the newest question was asked that the session has answered; 0: not known
+}
+
+// start begins a child with a session; it fails if none comes about until ctx ends.
+func start(ctx context.Context, e *workload.Env, timeout time.Duration) (*child, error) {
+	if why := Unavailable(); why != "" {
+		return nil, errors.New(why)
+	}
+	r, err := newRoad(e)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{e: e, id: e.NextProc(), road: r, timeout: timeout}
+	c.rand = rand.New(rand.NewPCG(e.Seed, uint64(c.id)))
+	c.cmd = exec.Command(python, "-B", "-c", program, r.hosts, fmt.Sprint(timeout.Seconds()))
+	c.cmd.SysProcAttr = cluster.DeathSignal()
+	if c.in, err = c.cmd.StdinPipe(); err == nil {
+		var out io.ReadCloser
+		if out, err = c.cmd.StdoutPipe(); err == nil {
+			c.out = bufio.NewReader(out)
+			err = c.cmd.Start()
+		}
+	}
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	starting, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	began := c.e.Rec.Now()
+	stop := context.AfterFunc(starting, c.kill)
+	first, err := c.read()
+	if !stop() || err != nil {
+		c.close()
+		return nil, fmt.Errorf("kazoo has not come to a session: %w", errors.Join(starting.Err(), err))
+	}
+	c.session, c.alive = first.Session, began
+	c.info("new")
+	return c, nil
+}
+
+func (c *child) kill() { _ = c.cmd.Process.Kill() }
+
+// close ends the process; its session is left to expire.
+func (c *child) close() {
+	c.kill()
+	_ = c.in.Close()
+	_ = c.cmd.Wait()
+	c.road.close()
+}
+
+// stall stops the process where it stands.
+func (c *child) stall(ctx context.Context, d time.Duration) {
+	_ = c.cmd.Process.Signal(syscall.SIGSTOP)
+	pause(ctx, d)
+	_ = c.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+func (c *child) read() (a answer, err error) {
+	line, err := c.out.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &a)
+	}
+	return a, err
+}
+
+// ask has the child do something. An error means that the child is of no use any more, and that
+// nobody knows what it has done.
+func (c *child) ask(q question) (a answer, err error) {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return a, err
+	}
+	begin := c.e.Rec.Now()
+	late := time.AfterFunc(answerPatience, c.kill)
+	defer late.Stop()
+	if _, err = c.in.Write(append(b, '\n')); err == nil {
+		a, err = c.read()
+	}
+	a.begin, a.end = begin, c.e.Rec.Now()
+	if err != nil {
+		a.Lost = err.Error()
+		return a, err
+	}
+	c.heard(&a)
+	return a, nil
+}
+
+// heard notes what an answer says of the session. Whenever the client got another one, its former
+// one must have been over.
+func (c *child) heard(a *answer) {
+	answered := a.Lost == ""
+	switch {
+	case a.Session == 0:
+	case a.Session != c.session:
+		c.info("expired")
+		c.session, c.alive = a.Session, 0
+		if answered {
+			c.alive = a.begin
+		}
+		c.info("new")
+	case answered:
+		c.alive = a.begin
+	}
+}
+
+// info records something of the session, as the checker of sessions reads it.
+func (c *child) info(what string) {
+	c.e.Rec.Add(history.Op{
+		Begin: c.alive, Kind: history.Info, F: what, Proc: c.id, Session: c.session, Arg: int64(c.timeout),
+	})
+}
+
+// pause waits a moment, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// each keeps n children at work until ctx ends; f returns an error when its child is of no use any
+// more, and is called again with another one.
+func each(ctx context.Context, e *workload.Env, n int, timeout time.Duration, f func(ctx context.Context, c *child) error) {
+	done := make(chan struct{})
+	for range n {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for ctx.Err() == nil {
+				c, err := start(ctx, e, timeout)
+				if err != nil {
+					pause(ctx, 100*time.Millisecond)
+					continue
+				}
+				for err == nil && ctx.Err() == nil {
+					err = f(ctx, c)
+				}
+				c.close()
+			}
+		}()
+	}
+	for range n {
+		<-done
+	}
+}

@@ -62,6 +62,11 @@ func Scenarios() []Scenario {
 			Options: Options{Workload: "set", Nemeses: []string{"full"}, Time: 12 * time.Second, Seed: 928332},
 			Play:    brokenDiskAtStart,
 		},
+		{
+			Name: "leader-that-believes-itself", Last: "dca568b",
+			Bug:     "a leader that was cut off, and whose disk stood still, answered clients for a second after the next leader had ended their sessions",
+			Options: Options{Workload: "lock", Nemeses: []string{"clock", "partition", "freeze"}, Time: 40 * time.Second, Seed: 862707, Driver: "netns"},
+		},
 	}
 }
 

@@ -299,6 +299,15 @@ func (c *Cluster) Isolate(number int) {
 	c.net.Partition([]string{host(number)}, others)
 }
 
+// Cut breaks the connections between a server and the others, which may connect again.
+func (c *Cluster) Cut(number int) {
+	for _, n := range c.all() {
+		if n.number != number {
+			c.net.Cut(host(number), host(n.number))
+		}
+	}
+}
+
 // Heal ends all that Isolate and Pause have done.
 func (c *Cluster) Heal() {
 	c.net.Heal()

@@ -1,0 +1,72 @@
+package local_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/config"
+	"github.com/zkd-project/zkd/internal/local"
+)
+
+// raft takes requests that fail for contacts with the others, so a leader that is cut off while
+// connections break may go on leading beside the next one. It must not tell a client that it holds
+// a lock which the next one gives away.
+func TestLeaderThatIsCutOffGivesNobodyMoreTime(t *testing.T) {
+	const timeout = 2 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cl, err := local.Start(ctx, local.Options{Nodes: 3, Settings: []config.Override{{Key: "tickTime", Value: "200", Origin: "test"}}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, cl.Close()) }()
+	leader := cl.Leader()
+	holder, err := client.Dial(ctx, cl.Addr(leader), client.WithTimeout(timeout))
+	require.NoError(t, err)
+	defer holder.Close(ctx)
+	_, _, err = holder.Create(ctx, "/lock", nil, client.ModeEphemeral, client.WorldACL(client.PermAll))
+	require.NoError(t, err)
+	other, err := client.Dial(ctx, cl.Addr(leader%3+1))
+	require.NoError(t, err)
+	defer other.Close(ctx)
+
+	cl.Isolate(leader)
+	began := time.Now()
+	gone := make(chan error, 1)
+	var goneAt time.Time
+	go func() {
+		gone <- func() error {
+			for {
+				_, found, err := other.Exists(ctx, "/lock")
+				if goneAt = time.Now(); err != nil || !found {
+					return err
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+	}()
+	answered, answers := time.Now(), 0
+	for ctx.Err() == nil {
+		sent := time.Now()
+		if sent.Sub(began) > 500*time.Millisecond { // the others hold an election by now
+			cl.Cut(leader)
+		}
+		asking, stop := context.WithTimeout(ctx, timeout)
+		_, _, err := holder.Get(asking, "/lock")
+		stop()
+		if err != nil {
+			break
+		}
+		answered = sent
+		answers++
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, <-gone)
+	require.Positive(t, answers)
+	require.False(t, goneAt.Before(answered.Add(timeout)), fmt.Sprintf(
+		"the lock was given away %v after the cut, and its holder was answered until %v after it", goneAt.Sub(began), answered.Sub(began)))
+	t.Logf("given away %v after the cut, answered until %v", goneAt.Sub(began), answered.Sub(began))
+}

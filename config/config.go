@@ -130,14 +130,14 @@ type Config struct {
 	// that list large nodes; too large times many slow clients is the server's memory.
 	MaxConnQueueBytes int64
 	// MaxTotalBufferBytes (zkd.maxTotalBufferBytes): bytes of requests under way of all
-	// connections; beyond it none is read until some are answered. Default 128 MiB. Too
+	// connections; beyond it none is read until some are answered. Default 256 MiB. Too
 	// small slows everybody; too large lets clients use up the memory.
 	MaxTotalBufferBytes int64
 	// MaxConnRequests (zkd.maxConnRequests): requests that one connection may have under
 	// way; beyond it the connection is not read. Default 4096.
 	MaxConnRequests int
-	// MaxConnWatches (zkd.maxConnWatches): watches of one connection; 0: unlimited. Default
-	// 1,000,000, some 100 MB of memory. Too small breaks clients that watch large trees.
+	// MaxConnWatches (zkd.maxConnWatches): watches of one connection, a path of more than 256
+	// bytes counting as several; 0: unlimited. Default 1,000,000, some 100 MB of memory. Too small breaks clients that watch large trees.
 	MaxConnWatches int
 	// MaxMultiOps (zkd.maxMultiOps): operations in one multi. Default 65,536, which is also
 	// the most: every other client waits while one multi is applied.

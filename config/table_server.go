@@ -160,7 +160,7 @@ func zkdKeys() []Key {
 		integer("zkd.maxConnRequests", "4096", 1, anyInt, func(c *Config) *int { return &c.MaxConnRequests },
 			"Requests that one connection may have under way; beyond it, it is not read."),
 		integer("zkd.maxConnWatches", "1000000", 0, anyInt, func(c *Config) *int { return &c.MaxConnWatches },
-			"Watches of one connection; 0: unlimited."),
+			"Watches of one connection, a path of more than 256 bytes counting as several; 0: unlimited."),
 		integer("zkd.maxMultiOps", "65536", 1, 65536, func(c *Config) *int { return &c.MaxMultiOps },
 			"Operations in one multi."),
 		Key{

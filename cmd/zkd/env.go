@@ -113,8 +113,8 @@ func newContainer(env []string, hostname func() (string, error)) (*container, er
 	return c, c.nameItself(hostname)
 }
 
-// nameItself replaces 0.0.0.0 in the server's own line, as older compose files have it: there
-// it says where to listen, but in zkd the line is also where the others find this server.
+// nameItself replaces 0.0.0.0 in the server's own line, as older compose files have it. The first leader
+// would ask the others where it is; here its name is known without asking.
 func (c *container) nameItself(hostname func() (string, error)) error {
 	own := "server." + c.myID + "="
 	for i := range c.lines {

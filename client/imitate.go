@@ -11,6 +11,10 @@ import (
 // fires, the node is read and watched again, and what differs from before is the event. So every
 // state that lasts is told, and several changes in short succession may come as one.
 //
+// The reader of the events looks for itself, and may see what the imitation never does: a node that
+// was made and deleted between two of its lists. Nobody would ever tell that it is gone. The number of
+// changes of the parent's children gives that away (unseen), and the reader is told to read all again.
+//
 // One goroutine owns nodes; the watches only tell it which node to look at.
 type imitation struct {
 	c     *Client // of the whole tree: paths are the server's
@@ -28,6 +32,9 @@ type imitated struct {
 	exists          bool
 	data, childList *Watch // nil: has fired
 	pzxid           int64  // of the newest list of children
+
+	cversion int32           // changes of the children up to the newest list
+	children map[string]bool // the newest list
 }
 
 // imitate starts an imitation for s. It returns when the first state has been read.
@@ -143,7 +150,10 @@ func (im *imitation) compare(path string, n *imitated, stat Stat, exists, tell b
 	replaced := was && exists && stat.Czxid != before.Czxid
 	if was && (!exists || replaced) {
 		im.push(tell, Event{Type: EventDeleted, Path: path})
-		n.pzxid = 0
+		if n.stirred() && im.s.mode == Recursive {
+			im.push(tell, Event{Type: EventReset, Path: im.s.path})
+		}
+		n.pzxid, n.cversion, n.children = 0, 0, nil
 	}
 	if exists && (!was || replaced) {
 		im.push(tell, Event{Type: EventCreated, Path: path, Zxid: stat.Czxid})
@@ -171,6 +181,9 @@ func (im *imitation) lookBelow(ctx context.Context, path string, n *imitated, te
 		n.pzxid = stat.Pzxid
 		return nil
 	}
+	if n.unseen(names, stat.Cversion) {
+		im.push(tell, Event{Type: EventReset, Path: im.s.path})
+	}
 	for _, name := range names {
 		child := join(path, name)
 		if im.nodes[child] != nil {
@@ -181,6 +194,34 @@ func (im *imitation) lookBelow(ctx context.Context, path string, n *imitated, te
 		}
 	}
 	return nil
+}
+
+// unseen notes a new list of the children, and says whether there were changes since the last one
+// that the two do not show: more than one of a child, or a child that is in neither.
+func (n *imitated) unseen(names []string, cversion int32) bool {
+	changes := len(n.children)
+	list := make(map[string]bool, len(names))
+	for _, name := range names {
+		list[name] = true
+		if n.children[name] {
+			changes--
+		} else {
+			changes++
+		}
+	}
+	before := n.cversion
+	n.cversion, n.children = cversion, list
+	return int(cversion-before) != changes
+}
+
+// stirred says whether the children of a node that is gone had changed after the newest list.
+func (n *imitated) stirred() bool {
+	if n.childList == nil || live(n.childList) {
+		return false
+	}
+	ev := <-n.childList.ch
+	n.childList = nil
+	return ev.Type != EventDeleted
 }
 
 func (im *imitation) push(tell bool, ev Event) {

@@ -27,6 +27,7 @@ func TestClusterAnswersHaveTheFieldsOfZooKeepers(t *testing.T) {
 			url := startAdmin(t, Options{Config: load(t), Source: s.Face(), Stats: s.Stats()})
 			client := occupy(t, c.Addr(number))
 			defer client.Close()
+			awaitIdle(t, url)
 			files, err := filepath.Glob(filepath.Join(recorded, situation, "*.json"))
 			require.NoError(t, err)
 			require.Greater(t, len(files), 20)

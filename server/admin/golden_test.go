@@ -62,10 +62,7 @@ func TestAnswersHaveTheFieldsOfZooKeepers(t *testing.T) {
 	srv := startServer(t, cfg)
 	defer occupy(t, srv.Addrs()[0].String()).Close()
 	answers := startAdmin(t, Options{Config: cfg, Source: srv.Face(), Stats: srv.Stats()})
-	require.Eventually(t, func() bool { // the last answer has left, also in the server's books
-		_, answer := fetch(t, answers+"/commands/connections")
-		return strings.Contains(answer, `"interest_ops" : 1`)
-	}, time.Minute, time.Millisecond)
+	awaitIdle(t, answers)
 	for situation, source := range map[string]Source{
 		"alone":    srv.Face(),
 		"leader":   member{srv.Face(), fourletter.ModeLeader, "leading - broadcast", true},
@@ -94,6 +91,15 @@ func TestAnswersHaveTheFieldsOfZooKeepers(t *testing.T) {
 			require.GreaterOrEqual(t, compared, 23, "recorded answers are missing")
 		})
 	}
+}
+
+// awaitIdle waits until the last answer to the only client has left, also in the server's books.
+func awaitIdle(t *testing.T, url string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, answer := fetch(t, url+"/commands/connections")
+		return strings.Contains(answer, `"interest_ops" : 1`)
+	}, time.Minute, time.Millisecond)
 }
 
 // Every metric of ZooKeeper is there with the same kind of number, or in the list of those

@@ -40,21 +40,21 @@ var fourLetterCases = []rawCase{
 	{"cons", func(k *talk) {
 		k.alone()
 		c := k.open("")
-		k.word("cons")
+		k.cons()
 		c.must(opGetData, readBody("/", false))
-		k.word("cons")
+		k.cons()
 		c.must(opSetData, setBody(k.base, nil, -1))
-		k.word("cons")
+		k.cons()
 		c.end()
 	}},
 	{"cons-after-a-handshake", func(k *talk) {
 		k.alone()
 		c := k.bare()
-		k.word("cons")
+		k.cons()
 		_ = c.conn.Close()
 		k.alone()
 		d := k.connect("", "the same session", connectRequest{timeoutMs: 600000, session: c.info.session, password: c.info.password})
-		k.word("cons")
+		k.cons()
 		d.end()
 	}},
 	{"last-operation", func(k *talk) {
@@ -319,6 +319,19 @@ func maskNumbers(line string) string {
 		}
 		return "N"
 	})
+}
+
+// cons logs the masked answer to cons, once it is of the connection of the word and one other: that
+// of the word before is listed for a moment after its end.
+func (k *talk) cons() {
+	k.t.Helper()
+	var out string
+	waitFor(k.t, patience, "two connections in cons", func() bool {
+		out = k.answer("cons")
+		return strings.Count(out, "](queued=") == 2
+	})
+	k.logf("%q", "cons")
+	k.text(out)
 }
 
 // lastOperation returns lop of this session in cons.

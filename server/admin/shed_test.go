@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -8,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	zkc "github.com/zkd-project/zkd/client"
 )
 
 func post(t *testing.T, url, body string, header ...string) (int, string) {
@@ -30,8 +32,13 @@ func post(t *testing.T, url, body string, header ...string) (int, string) {
 // Shedding closes connections, not sessions: what they own stays.
 func TestShedConnectionsComeBack(t *testing.T) {
 	srv, url := open(t)
-	c := occupy(t, srv.Addrs()[0].String())
-	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := zkc.Dial(ctx, srv.Addrs()[0].String())
+	require.NoError(t, err)
+	defer c.Close(ctx)
+	_, _, err = c.Create(ctx, "/mine", nil, zkc.ModeEphemeral, nil)
+	require.NoError(t, err)
 	before := c.SessionID()
 	status, answer := post(t, url+"/commands/shed_connections", `{"percentage": 0}`)
 	require.Equal(t, http.StatusOK, status)
@@ -39,10 +46,8 @@ func TestShedConnectionsComeBack(t *testing.T) {
 	status, answer = post(t, url+"/commands/shed_connections", `{"percentage": 100}`)
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, "{\n  \"connections_shed\" : 1,\n  \"percentage_requested\" : 100,\n  \"command\" : \"shed_connections\",\n  \"error\" : null\n}", answer)
-	require.Eventually(t, func() bool {
-		_, _, err := c.Get("/d/e1")
-		return err == nil && c.State() == zk.StateHasSession
-	}, 20*time.Second, 20*time.Millisecond)
+	_, _, err = c.Get(ctx, "/mine") // on the next connection
+	require.NoError(t, err)
 	require.Equal(t, before, c.SessionID())
 	require.EqualValues(t, 1, srv.Stats().ConnectionsDropped.Value(0))
 }

@@ -50,7 +50,7 @@ var ensembleCases = []rawCase{
 	{"stat", func(k *talk) {
 		k.alone()
 		c := k.open("")
-		k.word("stat")
+		k.listing("stat")
 		c.end()
 	}},
 	{"conf", func(k *talk) { k.text(configuredDir.ReplaceAllString(k.answer("conf"), "$1=<path>")) }},

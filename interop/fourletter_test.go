@@ -34,27 +34,27 @@ var fourLetterCases = []rawCase{
 	{"stat", func(k *talk) {
 		k.alone()
 		c := k.open("")
-		k.word("stat")
+		k.listing("stat")
 		c.end()
 	}},
 	{"cons", func(k *talk) {
 		k.alone()
 		c := k.open("")
-		k.cons()
+		k.listing("cons")
 		c.must(opGetData, readBody("/", false))
-		k.cons()
+		k.listing("cons")
 		c.must(opSetData, setBody(k.base, nil, -1))
-		k.cons()
+		k.listing("cons")
 		c.end()
 	}},
 	{"cons-after-a-handshake", func(k *talk) {
 		k.alone()
 		c := k.bare()
-		k.cons()
+		k.listing("cons")
 		_ = c.conn.Close()
 		k.alone()
 		d := k.connect("", "the same session", connectRequest{timeoutMs: 600000, session: c.info.session, password: c.info.password})
-		k.cons()
+		k.listing("cons")
 		d.end()
 	}},
 	{"last-operation", func(k *talk) {
@@ -321,16 +321,16 @@ func maskNumbers(line string) string {
 	})
 }
 
-// cons logs the masked answer to cons, once it is of the connection of the word and one other: that
-// of the word before is listed for a moment after its end.
-func (k *talk) cons() {
+// listing logs the masked answer to a word that lists connections, once those are its own and one
+// other: that of the word before is listed for a moment after its end.
+func (k *talk) listing(word string) {
 	k.t.Helper()
 	var out string
-	waitFor(k.t, patience, "two connections in cons", func() bool {
-		out = k.answer("cons")
+	waitFor(k.t, patience, "two connections in "+word, func() bool {
+		out = k.answer(word)
 		return strings.Count(out, "](queued=") == 2
 	})
-	k.logf("%q", "cons")
+	k.logf("%q", word)
 	k.text(out)
 }
 

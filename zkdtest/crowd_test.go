@@ -72,6 +72,9 @@ func TestCrowdThatDiesOrComesBackAtOnce(t *testing.T) {
 		})
 	}
 	members.Wait()
+	if _, err := watcher.Sync("/crowd"); err != nil { // others may have answered before this node
+		t.Fatal(err)
+	}
 	if _, stat, err := watcher.Get("/crowd"); err != nil || int(stat.NumChildren) != crowd {
 		t.Fatalf("%v, %+v", err, stat)
 	}

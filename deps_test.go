@@ -77,6 +77,7 @@ func TestArrowsPointDown(t *testing.T) {
 		"internal/vfs":      {},
 		"internal/logfile":  {},
 		"internal/freeport": {},
+		"internal/needs":    {},
 		"internal/version":  {},
 		"config":            {"server/ensemble"},
 		"internal/tlsconf":  {"config"},

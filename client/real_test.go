@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/needs"
 	"github.com/zkd-project/zkd/zkdtest"
 )
 
@@ -61,7 +62,7 @@ func zkdSettings(t testing.TB) []zkdtest.Option {
 // startZooKeeper runs a ZooKeeper server until the test ends and returns its address.
 func startZooKeeper(t testing.TB) string {
 	t.Helper()
-	if os.Getenv("ZKD_INTEROP") != "require" {
+	if !needs.Required() {
 		t.Skip("needs Apache ZooKeeper: set ZKD_INTEROP=require (Debian: apt-get install zookeeper)")
 	}
 	if _, err := os.Stat(javaDir + "zookeeper.jar"); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/needs"
 )
 
 // The servers under test, by the name of their subtest.
@@ -57,11 +59,7 @@ func serversUnderTest(t *testing.T) []string {
 // missing skips the test, or fails it where everything is required to be there.
 func missing(t testing.TB, what, install string) {
 	t.Helper()
-	line := fmt.Sprintf("%s is not here; on Debian: apt-get install %s", what, install)
-	if os.Getenv("ZKD_INTEROP") == "require" {
-		t.Fatal(line)
-	}
-	t.Skip(line)
+	needs.Unavailable(t, fmt.Sprintf("%s is not here; on Debian: apt-get install %s", what, install))
 }
 
 // needFiles skips the test unless all files exist; install names the packages they are in.

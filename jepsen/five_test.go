@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/internal/needs"
 	"github.com/zkd-project/zkd/jepsen/cluster"
 	"github.com/zkd-project/zkd/jepsen/disk"
 )
@@ -176,7 +177,7 @@ func TestFiveServersBearALeaderThatIsCutOffInOneDirection(t *testing.T) {
 // both come back when there is room.
 func TestFiveServersBearTwoFullDisks(t *testing.T) {
 	if why := disk.Unavailable(); why != "" {
-		t.Skip(why)
+		needs.Unavailable(t, why)
 	}
 	t.Parallel()
 	images := map[int]*disk.Image{}
@@ -186,7 +187,7 @@ func TestFiveServersBearTwoFullDisks(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, errors.Join(image.Empty(), image.Close(), image.Remove())) })
 		}
 		if err != nil {
-			t.Skipf("a file system of its own: %v", err)
+			needs.Unavailable(t, fmt.Sprintf("a file system of its own: %v", err))
 		}
 		images[i] = image
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"os"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/needs"
 	"github.com/zkd-project/zkd/jepsen/kazoo"
 )
 
@@ -12,10 +12,7 @@ import (
 func TestKazooHoldsToo(t *testing.T) {
 	t.Parallel()
 	if why := kazoo.Unavailable(); why != "" {
-		if os.Getenv("ZKD_INTEROP") == "require" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		needs.Unavailable(t, why)
 	}
 	binary := built(t)
 	for _, w := range kazoo.All() {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/needs"
 )
 
 // T10: one path, several libraries. A holder is one program with one kind of lock.
@@ -32,7 +33,7 @@ const asksFor = 300 * time.Millisecond
 // needFile skips the test unless everything is required to be there; then it fails without it.
 func needFile(t *testing.T, path, pkg string) {
 	t.Helper()
-	if os.Getenv("ZKD_INTEROP") != "require" {
+	if !needs.Required() {
 		t.Skipf("needs %s: set ZKD_INTEROP=require (Debian: apt-get install %s)", path, pkg)
 	}
 	if _, err := os.Stat(path); err != nil {

@@ -42,9 +42,6 @@ func requireText(t *testing.T, name, want string) {
 // A renewal loosens nothing: the key of a file that everybody could read is replaced by one
 // that they cannot.
 func TestReplacedKeyIsPrivate(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no permissions of this kind")
-	}
 	name := filepath.Join(t.TempDir(), "node-1.pem")
 	require.NoError(t, os.WriteFile(name, nil, 0o666))
 	require.NoError(t, os.Chmod(name, 0o666))

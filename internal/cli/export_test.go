@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/needs"
 )
 
 func TestExportComesBack(t *testing.T) {
@@ -80,7 +81,7 @@ func TestBrokenExportLeavesTheFile(t *testing.T) {
 func TestImportReadsAnOrdinaryTar(t *testing.T) {
 	tarCommand, err := exec.LookPath("tar")
 	if err != nil {
-		unavailable(t, "there is no tar here")
+		needs.Unavailable(t, "there is no tar here")
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "conf/sub"), 0o755))
@@ -89,7 +90,7 @@ func TestImportReadsAnOrdinaryTar(t *testing.T) {
 	}
 	out, err := exec.Command(tarCommand, "--sort=name", "-C", dir, "-cf", filepath.Join(dir, "x.tar"), "conf").CombinedOutput()
 	if err != nil {
-		unavailable(t, fmt.Sprintf("this tar cannot sort: %s", out))
+		needs.Unavailable(t, fmt.Sprintf("this tar cannot sort: %s", out))
 	}
 	f := newFixture(t)
 	require.Equal(t, exitUsage, f.run("import", filepath.Join(dir, "x.tar")).code, "it does not say where to")

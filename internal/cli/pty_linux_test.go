@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/needs"
 )
 
 // A screen is the far side of a pseudo-terminal on which the shell runs as a process.
@@ -32,7 +34,7 @@ func newScreen(t *testing.T, state string, args ...string) *screen {
 	t.Helper()
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		unavailable(t, "there are no pseudo-terminals here: "+err.Error())
+		needs.Unavailable(t, "there are no pseudo-terminals here: "+err.Error())
 	}
 	var number uint32
 	var unlocked int32

@@ -10,19 +10,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/needs"
 )
 
 // zkCli is ZooKeeper's, as Debian installs it.
 const zkCli = "/usr/share/zookeeper/bin/zkCli.sh"
-
-// unavailable skips a test for what is not here, or fails it where everything is required.
-func unavailable(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("ZKD_INTEROP") == "require" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
-}
 
 // needZkCli skips the test where zkCli is not installed, or fails it where all clients are
 // required (see package interop).
@@ -35,7 +28,7 @@ func needZkCli(t *testing.T) {
 		if _, err := os.Stat(name); err == nil {
 			continue
 		}
-		unavailable(t, name+" is not here; on Debian: apt-get install zookeeper default-jre-headless")
+		needs.Unavailable(t, name+" is not here; on Debian: apt-get install zookeeper default-jre-headless")
 	}
 }
 

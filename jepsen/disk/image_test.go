@@ -8,29 +8,21 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// unavailable skips a test for what this machine does not allow, or fails it where everything
-// is required: without it, runs with power cuts would show nothing.
-func unavailable(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("ZKD_INTEROP") == "require" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
+	"github.com/zkd-project/zkd/internal/needs"
+)
 
 func open(t *testing.T) *Image {
 	t.Helper()
 	if why := Unavailable(); why != "" {
-		unavailable(t, why)
+		needs.Unavailable(t, why)
 	}
 	i, err := New(t.TempDir())
 	if i != nil {
 		t.Cleanup(func() { require.NoError(t, i.Close()) })
 	}
 	if err != nil {
-		unavailable(t, err.Error()) // a container that may not mount
+		needs.Unavailable(t, err.Error()) // a container that may not mount
 	}
 	return i
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/needs"
 )
 
 var update = flag.Bool("update", false, "record the answers of the installed Apache ZooKeeper anew")
@@ -48,11 +49,7 @@ func needJava(t *testing.T) (java, classPath string) {
 		t.Skip("starts Java: left out of -short")
 	}
 	missing := func(what, install string) {
-		line := fmt.Sprintf("%s is not here; on Debian: apt-get install %s", what, install)
-		if os.Getenv("ZKD_INTEROP") == "require" {
-			t.Fatal(line)
-		}
-		t.Skip(line)
+		needs.Unavailable(t, fmt.Sprintf("%s is not here; on Debian: apt-get install %s", what, install))
 	}
 	java, err := exec.LookPath("java")
 	if err != nil {

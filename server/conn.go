@@ -230,11 +230,37 @@ func (c *conn) waitsForLog() bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.waitsForLogLocked()
+}
+
+func (c *conn) waitsForLogLocked() bool {
 	if c.dead || c.pending.len() == 0 {
 		return false
 	}
 	k := c.pending.front().kind
 	return k.logged() || k == pendingChange || k == pendingTransfer
+}
+
+// heardNs is when the client was heard last, for who judges its silence at now.
+func (c *conn) heardNs(now int64) int64 {
+	if c.waitsForLog() {
+		return now
+	}
+	return c.lastSeen.Load()
+}
+
+// endSilence ends the connection if its client has been silent for the whole timeout of its
+// session, and says so. It comes before anything that lets the leader end the session: a
+// request that comes after it gets no answer, and none that came before is overlooked.
+func (c *conn) endSilence(now int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	silence := time.Duration(now - c.lastSeen.Load())
+	if c.timeoutMs == 0 || silence < c.patience() || c.waitsForLogLocked() {
+		return false // without a timeout it is about to get the session
+	}
+	c.abortLocked()
+	return true
 }
 
 func (c *conn) sessionID() int64 {

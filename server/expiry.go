@@ -23,6 +23,10 @@ import (
 // has come back meanwhile. An id stays due, and is proposed again each tick, until the
 // expiry is applied. A client that waits for the log counts as alive: our delay must not
 // cost it its session.
+//
+// Invariant: a client that was answered keeps its session for the whole timeout after its
+// request. So whoever finds that one has been silent for that long cuts its connection first
+// (conn.endSilence), and only then proposes the expiry, or tells the leader of the silence.
 type expiry struct {
 	s      *Server
 	tickNs int64
@@ -88,30 +92,24 @@ func (e *expiry) touchNew(id int64, epoch uint32, timeoutMs int32, boot uint64, 
 func (e *expiry) parted(id, seenNs int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.known[id]
-	if l == nil || seenNs <= l.seenNs {
-		return
-	}
-	l.seenNs = seenNs
-	e.tracker.Touch(id, seenNs, l.timeoutNs)
-	if e.s.clustered && !e.led {
+	if e.touch(id, seenNs) && e.s.clustered && !e.led {
 		e.gone[id] = seenNs
 	}
 }
 
 // appendGone appends to a report the sessions whose connection has ended, and to told what told
-// wants to know when the leader has acknowledged it.
-func (e *expiry) appendGone(b []byte, now int64, told []farewell) ([]byte, []farewell) {
+// wants to know when the leader has acknowledged it. more: the next report has the rest.
+func (e *expiry) appendGone(b []byte, now int64, told []farewell) (_ []byte, _ []farewell, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for id, seen := range e.gone {
 		if len(b) >= reportHead+reportEntries*reportEntry/2 {
-			break // the next report has the rest
+			return b, told, true
 		}
 		b = appendSign(b, id, now-seen)
 		told = append(told, farewell{id, seen})
 	}
-	return b, told
+	return b, told, false
 }
 
 // A farewell is the last sign of life on a connection.
@@ -214,11 +212,7 @@ func (e *expiry) takeReport(message []byte, now int64) error {
 	defer e.mu.Unlock()
 	for b := message[reportHead:]; len(b) > 0; b = b[reportEntry:] {
 		seen := now - int64(binary.BigEndian.Uint32(b[8:]))*int64(time.Millisecond)
-		id := int64(binary.BigEndian.Uint64(b))
-		if l := e.known[id]; l != nil && seen > l.seenNs {
-			l.seenNs = seen
-			e.tracker.Touch(id, seen, l.timeoutNs)
-		}
+		e.touch(int64(binary.BigEndian.Uint64(b)), seen)
 	}
 	h := e.holders[boot]
 	if h == nil {
@@ -259,8 +253,11 @@ func (e *expiry) look(last, now int64) {
 		e.s.log.Info("expiring sessions", "count", len(due), "first", sessionText(due[0].Session))
 	}
 	for i := range due {
+		if e.heardMeanwhile(due[i].Session, now) {
+			continue
+		}
 		if failpoint.Err(failpoint.SessionExpire) != nil {
-			break
+			continue
 		}
 		if err := e.s.propose(&due[i]); err != nil {
 			e.s.log.Debug("expiry not proposed; it is tried again", "reason", err)
@@ -268,22 +265,41 @@ func (e *expiry) look(last, now int64) {
 	}
 }
 
+// heardMeanwhile says whether a session that is due has a connection here on which something
+// has come since its silence was judged. If not, the connection is ended.
+func (e *expiry) heardMeanwhile(id, now int64) bool {
+	c := e.s.connOf(id)
+	if c == nil || c.endSilence(now) {
+		return false
+	}
+	seen := c.heardNs(now)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.touch(id, seen)
+	return true
+}
+
 // collect carries the signs of life of all connections into the tracker.
 func (e *expiry) collect(now int64) {
 	e.signs = e.s.boundSessions(e.signs[:0])
 	defer clear(e.signs)
 	for _, g := range e.signs {
-		seen := g.c.lastSeen.Load()
-		if g.c.waitsForLog() {
-			seen = now
-		}
+		seen := g.c.heardNs(now)
 		e.mu.Lock()
-		if l := e.known[g.session]; l != nil && seen > l.seenNs {
-			l.seenNs = seen
-			e.tracker.Touch(g.session, seen, l.timeoutNs)
-		}
+		e.touch(g.session, seen)
 		e.mu.Unlock()
 	}
+}
+
+// touch notes a sign of life, and says whether it is a new one. Called with mu held.
+func (e *expiry) touch(id, seenNs int64) bool {
+	l := e.known[id]
+	if l == nil || seenNs <= l.seenNs {
+		return false
+	}
+	l.seenNs = seenNs
+	e.tracker.Touch(id, seenNs, l.timeoutNs)
+	return true
 }
 
 // due returns the expiries to propose, less those that were proposed within the last tick.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/zkd-project/zkd/wire"
 )
 
@@ -83,6 +85,46 @@ func TestSessionThatWaitsForTheLogNeverExpires(t *testing.T) {
 	waiting.expect(2, wire.OK)
 	waiting.expect(3, wire.OK)
 	waiting.ping()
+}
+
+// Once the end of a session may be on its way through the log its client is told nothing any
+// more: it would believe that it has its whole timeout again.
+func TestSilentClientIsNotAnsweredWhileItsEndIsUnderWay(t *testing.T) {
+	for _, who := range []string{"by the leader itself", "by the leader, whom a report tells"} {
+		t.Run(who, func(t *testing.T) {
+			var g gate
+			srv := startServer(t, withGate(&g), set("tickTime", "60000"), set("minSessionTimeout", "1000"))
+			silent, heard := open(t, srv.addr, 1000), open(t, srv.addr, 600_000)
+			g.block(t, srv) // nothing that is decided now is applied
+			now := srv.nowNs() + 2*srv.expiry.tickNs
+			if who == "by the leader itself" {
+				srv.expiry.look(now, now)
+			} else {
+				srv.appendReport(nil, nil, now, true)
+			}
+			silent.expectClosed()
+			heard.ping()
+			g.open()
+		})
+	}
+}
+
+// What did not find room in a report is not taken for silence.
+func TestReportThatIsNotCompleteProvesNothing(t *testing.T) {
+	srv := startServer(t)
+	for id := int64(1); id <= reportEntries; id++ {
+		srv.expiry.gone[id] = 1
+	}
+	report, told, more := srv.appendReport(nil, nil, srv.nowNs(), true)
+	require.True(t, more)
+	require.Less(t, len(told), reportEntries)
+	require.Len(t, report, reportHead+len(told)*reportEntry)
+	srv.expiry.acknowledged(told)
+	rest, last, more := srv.appendReport(nil, nil, srv.nowNs(), true)
+	require.False(t, more)
+	require.Equal(t, reportEntries, len(told)+len(last))
+	require.NoError(t, srv.expiry.takeReport(rest, srv.nowNs()))
+	require.Zero(t, srv.expiry.holders[srv.boot].coverNs, "it is for reportToLeader to say that it is complete")
 }
 
 func TestExpireSessionReturnsWhenAllIsGone(t *testing.T) {

@@ -229,7 +229,7 @@ func (c *conn) establish(cmd *state.Command, r *state.Result) {
 		op = wire.OpCreateSession
 	}
 	now := c.s.nowNs()
-	c.stats.Responded(op, 0, r.Zxid, now, now-c.lastSeen.Load())
+	c.stats.Responded(op, 0, r.Zxid, now, now-c.lastSeen.Swap(now)) // the client waited for the log until now
 	if !c.dead {
 		c.appendConnectResponse(&wire.ConnectResponse{
 			TimeoutMs: r.TimeoutMs, SessionID: cmd.Session, Password: cmd.Password[:],

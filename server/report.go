@@ -24,9 +24,13 @@ import (
 // leader expires a session only when the server that holds it has reported after the
 // deadline, or has been silent for so long that nobody can have been answered there within
 // the timeout (expiry.over). Else a server that is cut off would answer pings of a session
-// that the leader expires, and two clients would hold one lock.
+// that the leader expires, and two clients would hold one lock. Whom a report shows to have
+// been silent for the whole timeout has no connection any more when it leaves: what the client
+// sends while the leader decides gets no answer.
 //
-//	report  8 boot nonce of the sender  8 the leader's time in the last acknowledgement, or 0
+//	report  8 boot nonce of the sender
+//	        8 the leader's time in the last acknowledgement; 0 if there is none, or if not
+//	          everything that was heard found room: such a report proves nobody's silence
 //	        each: 8 session  4 milliseconds since it was heard
 //	answer  8 the leader's time  1 writes are refused: there is no room on the disk
 const (
@@ -162,7 +166,7 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	// An answer that takes longer than a tick comes too late to be of use.
 	late := time.AfterFunc(4*quarter, func() { stream.Close() })
 	defer late.Stop()
-	var echo uint64
+	var echo []byte // the leader's time
 	var message []byte
 	var told []farewell
 	for first := true; !s.node.Leads() && s.node.Leader() != ""; first = false {
@@ -171,8 +175,10 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 		}
 		sent := s.nowNs()
 		var more bool
-		message, told = s.beginReport(message[:0], told[:0], echo, sent)
-		message, more = s.appendReport(message, sent, first)
+		message, told, more = s.appendReport(message[:0], told[:0], sent, first)
+		if !more {
+			copy(message[8:], echo)
+		}
 		if err := stream.Send(message); err != nil {
 			return err
 		}
@@ -184,7 +190,7 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 			return errReport
 		}
 		s.refusing.Store(answer[8] != 0)
-		echo = binary.BigEndian.Uint64(answer)
+		echo = append(echo[:0], answer[:8]...)
 		s.expiry.acknowledged(told)
 		if !more {
 			s.acknowledged(sent)
@@ -195,36 +201,31 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	return nil
 }
 
-// beginReport begins a report, with what the connections that have ended had left to say.
-func (s *Server) beginReport(b []byte, told []farewell, echo uint64, now int64) ([]byte, []farewell) {
-	b = binary.BigEndian.AppendUint64(b, s.boot)
-	b = binary.BigEndian.AppendUint64(b, echo)
-	return s.expiry.appendGone(b, now, told)
-}
-
-// appendReport adds what was heard since the last report, or with all of all sessions that are
-// held here. more: not everything found room.
+// appendReport appends a report, but for the leader's time: first what the connections that have
+// ended had left to say, which told gets as well, and then what was heard on the others since
+// the last report, or with all when each of them was heard last. more: not everything found room.
 //
-// Order: beginReport comes before. A connection that ends in between is in both; one that had
-// ended before was noted as gone first (Server.forget).
-func (s *Server) appendReport(b []byte, now int64, all bool) (_ []byte, more bool) {
+// Order: a connection that ends in between is in both; one that had ended before was noted as
+// gone first (Server.forget).
+func (s *Server) appendReport(b []byte, told []farewell, now int64, all bool) (_ []byte, _ []farewell, more bool) {
+	b = binary.BigEndian.AppendUint64(b, s.boot)
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b, told, more = s.expiry.appendGone(b, now, told)
 	s.signs = s.boundSessions(s.signs[:0])
 	defer clear(s.signs)
 	for _, g := range s.signs {
-		seen := g.c.lastSeen.Load()
-		if g.c.waitsForLog() {
-			seen = now
+		if len(b) >= reportHead+reportEntries*reportEntry {
+			return b, told, true
 		}
+		g.c.endSilence(now)
+		seen := g.c.heardNs(now)
 		if seen <= g.c.reported.Load() && !all {
 			continue
-		}
-		if len(b) >= reportHead+reportEntries*reportEntry {
-			return b, true
 		}
 		g.c.reported.Store(seen)
 		b = appendSign(b, g.session, now-seen)
 	}
-	return b, false
+	return b, told, more
 }
 
 // appendSign appends an entry of a report.

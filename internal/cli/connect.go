@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -68,7 +70,9 @@ func (s *settings) dial(ctx context.Context, servers string) (*connection, error
 	defer stop()
 	opts := append(s.clientOptions(), client.WithTimeout(s.timeout), client.WithConnectTimeout(attemptLimit))
 	if !s.wait {
-		opts = append(opts, client.WithTracer(&refusalTracer{left: int64(refusals * (1 + strings.Count(hosts, ","))), giveUp: cancel}))
+		opts = append(opts, client.WithTracer(&failureTracer{
+			left: int64(refusals * (1 + strings.Count(hosts, ","))), plain: s.tls == nil, giveUp: cancel,
+		}))
 	}
 	var err error
 	if conn.root, err = client.Dial(ctx, hosts, opts...); err != nil {
@@ -98,23 +102,50 @@ func dialError(ctx context.Context, servers string, err error) error {
 	return &lostError{"no connection to " + servers + ": " + reason}
 }
 
-// A refusalTracer ends a dial when every server has refused often enough.
-type refusalTracer struct {
-	left   int64 // atomic
+// A failureTracer ends a dial that cannot succeed: when every server has refused often enough, or
+// one speaks TLS and we do not.
+type failureTracer struct {
+	left   int64 // atomic: how many refusals are borne
+	plain  bool  // we speak no TLS
 	giveUp context.CancelCauseFunc
 }
 
 // OpStart implements client.Tracer.
-func (t *refusalTracer) OpStart(ctx context.Context, _ client.OpInfo) context.Context { return ctx }
+func (t *failureTracer) OpStart(ctx context.Context, _ client.OpInfo) context.Context { return ctx }
 
 // OpEnd implements client.Tracer.
-func (t *refusalTracer) OpEnd(context.Context, client.OpInfo, client.OpOutcome) {}
+func (t *failureTracer) OpEnd(context.Context, client.OpInfo, client.OpOutcome) {}
 
 // Connection implements client.Tracer.
-func (t *refusalTracer) Connection(ev client.ConnEvent) {
-	if ev.Kind == client.ConnFailed && errors.Is(ev.Err, syscall.ECONNREFUSED) && atomic.AddInt64(&t.left, -1) == 0 {
-		t.giveUp(errors.New("every server refuses connections"))
+func (t *failureTracer) Connection(ev client.ConnEvent) {
+	switch {
+	case ev.Kind != client.ConnFailed:
+	case errors.Is(ev.Err, syscall.ECONNREFUSED):
+		if atomic.AddInt64(&t.left, -1) == 0 {
+			t.giveUp(errors.New("every server refuses connections"))
+		}
+	case t.plain && speaksTLS(ev.Server):
+		t.giveUp(fmt.Errorf("%s speaks TLS there: use -tls, or -tls-ca, -tls-cert and -tls-key", ev.Server))
 	}
+}
+
+// speaksTLS says whether a server that did not understand us answers the beginning of TLS. It
+// does so before it asks who we are.
+func speaksTLS(addr string) bool {
+	const limit = time.Second
+	d := net.Dialer{Timeout: limit}
+	hello := false
+	c, err := tls.DialWithDialer(&d, "tcp", addr, &tls.Config{
+		InsecureSkipVerify: true, // nothing is said on this connection
+		VerifyConnection: func(tls.ConnectionState) error {
+			hello = true
+			return errors.New("that was all we wanted to know")
+		},
+	})
+	if err == nil {
+		_ = c.Close()
+	}
+	return hello
 }
 
 // close ends the session.

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/zkdtest"
 )
 
@@ -68,4 +69,18 @@ func TestTLS(t *testing.T) {
 	o = runWith("", "-client-configuration", conf, "whoami")
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.err, "only PEM files can be read")
+}
+
+// A port that speaks nothing but TLS drops who does not: the user is told why, and soon.
+func TestPortThatWantsTLSIsNamed(t *testing.T) {
+	cert, both := writeCertificate(t)
+	secure := freeport.Addr(t)
+	_, port, err := net.SplitHostPort(secure)
+	require.NoError(t, err)
+	zkdtest.Start(t, zkdtest.Set("secureClientPort", port), zkdtest.Set("secureClientPortAddress", "127.0.0.1"),
+		zkdtest.Set("ssl.keyStore.location", both), zkdtest.Set("ssl.trustStore.location", cert), zkdtest.Set("ssl.clientAuth", "need"))
+	o := runWith("", "-server", secure, "whoami")
+	require.Equal(t, exitNoConnection, o.code)
+	require.Contains(t, o.err, "speaks TLS")
+	require.Contains(t, o.err, "-tls-ca")
 }

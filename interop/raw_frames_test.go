@@ -119,6 +119,10 @@ var frameCases = []rawCase{
 			k.bytes("setACL", opSetACL, null.acl(openACL).i32(-1)),
 			k.bytes("sync", opSync, null),
 			k.bytes("getEphemerals", opEphemerals, null),
+			k.bytes("getACL", opGetACL, null),
+			k.bytes("getChildren", opGetChildren, null.boolean(false)),
+			k.bytes("getChildren2", opGetChildren2, null.boolean(false)),
+			k.bytes("getAllChildrenNumber", opAllChildrenNum, null),
 			k.bytes("multi check", opMulti, append(body{}.i32(opCheck).boolean(false).i32(-1), null.i32(-1).i32(-1).boolean(true).i32(-1)...)),
 		} {
 			r.label += " of a null path"

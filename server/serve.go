@@ -90,18 +90,17 @@ func (c *conn) readNode(b []byte, m *state.Machine, op wire.OpCode, d *wire.Deco
 
 // readPath serves the reads whose request is a path alone.
 func (c *conn) readPath(b []byte, m *state.Machine, op wire.OpCode, d *wire.Decoder, ids []wire.ID) ([]byte, wire.Code) {
-	var req wire.PathRequest
-	req.Decode(d)
-	if d.Err() != nil {
+	raw := d.StringBytes()
+	if d.Err() != nil || raw == nil && op != wire.OpGetEphemerals { // for which null is any path
 		return b, wire.MarshallingError
 	}
-	switch op {
+	switch path := string(raw); op {
 	case wire.OpGetACL:
-		return m.GetACL(b, req.Path, ids)
+		return m.GetACL(b, path, ids)
 	case wire.OpGetAllChildrenNumber:
-		return m.GetAllChildrenNumber(b, req.Path, ids)
+		return m.GetAllChildrenNumber(b, path, ids)
 	default:
-		return m.GetEphemerals(b, c.session, req.Path)
+		return m.GetEphemerals(b, c.session, path)
 	}
 }
 

@@ -79,6 +79,7 @@ func TestArrowsPointDown(t *testing.T) {
 		"internal/freeport": {},
 		"internal/needs":    {},
 		"internal/version":  {},
+		"internal/wait":     {},
 		"config":            {"server/ensemble"},
 		"internal/tlsconf":  {"config"},
 		"client":            {"wire"},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/wire"
@@ -127,7 +128,7 @@ func (s *Server) requireRestores(ctx context.Context) error {
 		if err == nil || patience.Err() != nil {
 			return err
 		}
-		pause(patience, levelPause)
+		wait.Pause(patience, levelPause)
 		if patience.Err() != nil {
 			return err // which says more than that the time is over
 		}

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/wait"
 )
 
 // leaderServes=no keeps the leader for the log: it lets no client in, and those that are
@@ -31,7 +33,7 @@ func (s *Server) shunClients(ctx context.Context) {
 		if shuns {
 			s.sendAway()
 		}
-		pause(ctx, shunLook)
+		wait.Pause(ctx, shunLook)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/wire"
 )
@@ -128,7 +129,7 @@ func (s *Server) readOnlyUntilReady() (end func()) {
 // previewLoop enters the mode when it is time and there is something to show. It runs until ctx
 // ends.
 func (s *Server) previewLoop(ctx context.Context) {
-	pause(ctx, max(readOnlyPatience, time.Duration(s.expiry.tickNs)))
+	wait.Pause(ctx, max(readOnlyPatience, time.Duration(s.expiry.tickNs)))
 	for ctx.Err() == nil {
 		view, err := s.node.Preview(ctx)
 		switch {
@@ -137,7 +138,7 @@ func (s *Server) previewLoop(ctx context.Context) {
 			s.enterReadOnly(view)
 			for ctx.Err() == nil {
 				s.sweepReadOnly()
-				pause(ctx, time.Duration(s.expiry.tickNs/4))
+				wait.Pause(ctx, time.Duration(s.expiry.tickNs/4))
 			}
 			return
 		case err == nil:
@@ -145,7 +146,7 @@ func (s *Server) previewLoop(ctx context.Context) {
 		case ctx.Err() == nil:
 			s.log.Warn("not read-only: the data cannot be shown", "reason", err)
 		}
-		pause(ctx, time.Duration(s.expiry.tickNs))
+		wait.Pause(ctx, time.Duration(s.expiry.tickNs))
 	}
 }
 

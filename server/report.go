@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/replication"
 )
 
@@ -107,7 +108,7 @@ func (s *Server) report(ctx context.Context) {
 	for ctx.Err() == nil {
 		if now := s.nowNs(); s.leadsSurely() {
 			s.acknowledged(now)
-			pause(ctx, quarter)
+			wait.Pause(ctx, quarter)
 			continue
 		}
 		if s.node.Leads() {
@@ -117,16 +118,7 @@ func (s *Server) report(ctx context.Context) {
 		}
 		s.checkGrace()
 		s.sweepReadOnly()
-		pause(ctx, min(quarter, 20*time.Millisecond))
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+		wait.Pause(ctx, min(quarter, 20*time.Millisecond))
 	}
 }
 
@@ -171,7 +163,7 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	var told []farewell
 	for first := true; !s.node.Leads() && s.node.Leader() != ""; first = false {
 		if s.afterEntry() > quarter { // what clients have sent meanwhile is read first
-			pause(ctx, quarter)
+			wait.Pause(ctx, quarter)
 		}
 		sent := s.nowNs()
 		var more bool
@@ -194,7 +186,7 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 		s.expiry.acknowledged(told)
 		if !more {
 			s.acknowledged(sent)
-			pause(ctx, quarter)
+			wait.Pause(ctx, quarter)
 		}
 		late.Reset(4 * quarter)
 	}

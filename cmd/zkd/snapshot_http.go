@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/wait"
 )
 
 const (
@@ -169,28 +170,7 @@ var errSilent = errors.New("the server does not answer: does it run, and is this
 // whileAlive is a context that ends with errSilent when the server answers nothing any more. stop
 // is to be called.
 func (a *adminClient) whileAlive(ctx context.Context) (_ context.Context, stop context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		t := time.NewTicker(a.pulse.pause)
-		defer t.Stop()
-		for inVain := 0; inVain < looksInVain; inVain++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-			}
-			if a.looksAlive(ctx) {
-				inVain = -1
-			}
-		}
-		cancel(errSilent)
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-gone
-	}
+	return wait.WhileAlive(ctx, a.pulse.pause, looksInVain, a.looksAlive, errSilent)
 }
 
 // looksAlive says whether there is any answer: also one that does not know the page.

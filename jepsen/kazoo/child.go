@@ -131,7 +131,7 @@ func (c *child) close() {
 // stall stops the process where it stands.
 func (c *child) stall(ctx context.Context, d time.Duration) {
 	_ = c.cmd.Process.Signal(syscall.SIGSTOP)
-	pause(ctx, d)
+	workload.Pause(ctx, d)
 	_ = c.cmd.Process.Signal(syscall.SIGCONT)
 }
 
@@ -190,16 +190,6 @@ func (c *child) info(what string) {
 	})
 }
 
-// pause waits a moment, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
 // each keeps n children at work until ctx ends; f returns an error when its child is of no use any
 // more, and is called again with another one.
 func each(ctx context.Context, e *workload.Env, n int, timeout time.Duration, f func(ctx context.Context, c *child) error) {
@@ -210,7 +200,7 @@ func each(ctx context.Context, e *workload.Env, n int, timeout time.Duration, f 
 			for ctx.Err() == nil {
 				c, err := start(ctx, e, timeout)
 				if err != nil {
-					pause(ctx, 100*time.Millisecond)
+					workload.Pause(ctx, 100*time.Millisecond)
 					continue
 				}
 				for err == nil && ctx.Err() == nil {

@@ -73,7 +73,7 @@ func (c *child) hold(ctx context.Context, node string, number int64, seen answer
 	}
 	var err error
 	for range c.rand.IntN(4) {
-		pause(ctx, time.Duration(c.rand.IntN(40))*time.Millisecond)
+		workload.Pause(ctx, time.Duration(c.rand.IntN(40))*time.Millisecond)
 		var a answer
 		if a, err = c.ask(question{Do: "exists", Path: node}); err != nil {
 			break

@@ -71,7 +71,7 @@ func (c *child) useRegister(ctx context.Context, used *[keys]atomic.Int64) error
 	if c.rand.IntN(40) == 0 { // to another server, in the middle of things
 		c.road.cut()
 	}
-	pause(ctx, time.Duration(c.rand.IntN(8))*time.Millisecond)
+	workload.Pause(ctx, time.Duration(c.rand.IntN(8))*time.Millisecond)
 	return err
 }
 

@@ -135,7 +135,7 @@ func (b *belief) believe(ctx context.Context, d time.Duration) bool {
 		if !b.sure() {
 			return false
 		}
-		pause(ctx, look)
+		workload.Pause(ctx, look)
 	}
 	return b.sure()
 }
@@ -197,7 +197,7 @@ func (c *contender) stall(ctx context.Context, cl *client.Client, g *gate, b *be
 	waits := c.number == 1 && c.holds == 1
 	for (time.Since(began) < length || waits && c.shared.newest.Load() <= b.l.Token()) && ctx.Err() == nil {
 		b.sure()
-		pause(ctx, look)
+		workload.Pause(ctx, look)
 	}
 	g.open()
 	late := context.WithoutCancel(ctx) // also when the run is over meanwhile
@@ -236,14 +236,4 @@ func (c *contender) write(ctx context.Context, cl *client.Client, b *belief, fen
 		}
 	}
 	c.e.Rec.Add(o)
-}
-
-// pause waits a moment, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -170,7 +170,7 @@ func (p *Proc) administer(ctx context.Context, r *aclRun) {
 		if p.Rand.IntN(40) == 0 {
 			_, _ = p.Move(ctx, 1+p.Rand.IntN(p.e.Servers))
 		}
-		pause(ctx, time.Duration(p.Rand.IntN(15))*time.Millisecond)
+		Pause(ctx, time.Duration(p.Rand.IntN(15))*time.Millisecond)
 	}
 }
 
@@ -214,6 +214,6 @@ func (p *Proc) fillVault(ctx context.Context) {
 		path := fmt.Sprintf("%s/secret-vault-%d", aclVault, n)
 		p.createAs(ctx, "create", path, "", "admin:31")
 		p.Delete(ctx, path, -1)
-		pause(ctx, time.Duration(10+p.Rand.IntN(30))*time.Millisecond)
+		Pause(ctx, time.Duration(10+p.Rand.IntN(30))*time.Millisecond)
 	}
 }

@@ -32,7 +32,7 @@ func appendWorkload() Workload {
 					if p.Rand.IntN(60) == 0 {
 						_, _ = p.Move(ctx, 1+p.Rand.IntN(e.Servers))
 					}
-					pause(ctx, time.Duration(p.Rand.IntN(4))*time.Millisecond)
+					Pause(ctx, time.Duration(p.Rand.IntN(4))*time.Millisecond)
 				}
 			})
 		},

@@ -63,7 +63,7 @@ func runBulk(ctx context.Context, e *Env) {
 			}
 			for ctx.Err() == nil { // the log must go on growing
 				p.Set(ctx, fmt.Sprintf("/bulk/%d/%d", i, p.Rand.IntN(bulkFolder)), fmt.Sprint(p.Rand.Uint64()), -1)
-				pause(ctx, time.Duration(p.Rand.IntN(4))*time.Millisecond)
+				Pause(ctx, time.Duration(p.Rand.IntN(4))*time.Millisecond)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func (p *Proc) fill(ctx context.Context, folder string) {
 		if ctx.Err() != nil {
 			return
 		}
-		pause(ctx, 20*time.Millisecond)
+		Pause(ctx, 20*time.Millisecond)
 	}
 	for n := 0; n < bulkFolder && ctx.Err() == nil; n += bulkMulti {
 		var parts []history.Part
@@ -126,7 +126,7 @@ func (e *Env) crowd(ctx context.Context, wg *sync.WaitGroup) {
 				for _, p := range crowd {
 					_, _ = p.Move(ctx, 0)
 				}
-				pause(ctx, 200*time.Millisecond)
+				Pause(ctx, 200*time.Millisecond)
 			}
 		})
 	}

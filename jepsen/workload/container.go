@@ -68,7 +68,7 @@ func (p *Proc) keepOnce(ctx context.Context, path string) {
 	}
 	for i := range touches {
 		if ttl > 0 {
-			pause(ctx, ttl/2)
+			Pause(ctx, ttl/2)
 		}
 		p.Set(ctx, path, fmt.Sprintf("%d.%d", p.ID, i), -1)
 	}
@@ -76,7 +76,7 @@ func (p *Proc) keepOnce(ctx context.Context, path string) {
 	for i := range children {
 		p.Create(ctx, fmt.Sprintf("%s/%d", path, i), "v", flags[p.Rand.IntN(2)])
 	}
-	pause(ctx, time.Duration(p.Rand.IntN(int(4*containerLook))))
+	Pause(ctx, time.Duration(p.Rand.IntN(int(4*containerLook))))
 	for i := range children {
 		p.Delete(ctx, fmt.Sprintf("%s/%d", path, i), -1)
 	}

@@ -70,7 +70,7 @@ func (p *Proc) count(ctx context.Context) {
 		default:
 			p.increment(ctx, counterKeys()[p.Rand.IntN(counters)])
 		}
-		pause(ctx, time.Duration(p.Rand.IntN(4))*time.Millisecond)
+		Pause(ctx, time.Duration(p.Rand.IntN(4))*time.Millisecond)
 	}
 }
 

@@ -49,7 +49,7 @@ func (e *Env) observe(ctx context.Context, node int, folder string) {
 			return
 		}
 		p.Children(ctx, folder, false)
-		pause(ctx, time.Duration(10+p.Rand.IntN(40))*time.Millisecond)
+		Pause(ctx, time.Duration(10+p.Rand.IntN(40))*time.Millisecond)
 	}
 }
 
@@ -67,14 +67,14 @@ func (e *Env) liveOnce(ctx context.Context) {
 	}
 	mine := p.c.Session()
 	for range p.Rand.IntN(16) { // some live through a fault or two
-		pause(ctx, time.Duration(p.Rand.IntN(800))*time.Millisecond)
+		Pause(ctx, time.Duration(p.Rand.IntN(800))*time.Millisecond)
 		switch p.Rand.IntN(5) {
 		case 0: // silent, mostly for less than the timeout; the session must be there after it
 			if p.Rand.IntN(2) == 0 { // with a last word, which counts although nothing follows it
 				p.Ping(ctx)
 			}
 			p.c.Leave()
-			pause(ctx, time.Duration(p.Rand.IntN(int(mine.TimeoutMs)))*time.Millisecond)
+			Pause(ctx, time.Duration(p.Rand.IntN(int(mine.TimeoutMs)))*time.Millisecond)
 		case 1:
 			_, _ = p.Move(ctx, 1+p.Rand.IntN(e.Servers))
 		}

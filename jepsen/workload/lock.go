@@ -74,7 +74,7 @@ func (p *Proc) lockOnce(ctx context.Context) {
 				return
 			}
 		}
-		pause(ctx, time.Duration(5+p.Rand.IntN(20))*time.Millisecond)
+		Pause(ctx, time.Duration(5+p.Rand.IntN(20))*time.Millisecond)
 	}
 }
 
@@ -89,11 +89,11 @@ func (p *Proc) hold(ctx context.Context, made, list history.Op, number int64) {
 			return
 		}
 		p.c.Leave()
-		pause(ctx, time.Duration(lockTimeoutMs*(2+p.Rand.IntN(2)))*time.Millisecond)
+		Pause(ctx, time.Duration(lockTimeoutMs*(2+p.Rand.IntN(2)))*time.Millisecond)
 	case k < 3: // in touch with a server, which may be cut off from the others meanwhile
-		pause(ctx, time.Duration(p.Rand.IntN(3*lockTimeoutMs))*time.Millisecond)
+		Pause(ctx, time.Duration(p.Rand.IntN(3*lockTimeoutMs))*time.Millisecond)
 	default:
-		pause(ctx, time.Duration(p.Rand.IntN(80))*time.Millisecond)
+		Pause(ctx, time.Duration(p.Rand.IntN(80))*time.Millisecond)
 	}
 	// Up to here the client has nothing but its clock to know whether it still holds the lock.
 	now, alive := p.e.Rec.Now(), p.e.Rec.At(p.c.Alive())

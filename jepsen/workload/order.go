@@ -41,7 +41,7 @@ type sent struct {
 func (p *Proc) keepOrder(ctx context.Context) {
 	key := fmt.Sprintf("/order/%d", p.ID)
 	for ctx.Err() == nil && p.Make(ctx, key) != nil {
-		pause(ctx, 10*time.Millisecond)
+		Pause(ctx, 10*time.Millisecond)
 	}
 	for n := 0; ctx.Err() == nil; {
 		c, err := p.c.Conn(ctx, 1+p.Rand.IntN(p.e.Servers))
@@ -67,11 +67,11 @@ func (p *Proc) keepOrder(ctx context.Context) {
 			p.recordAll(c, under)
 			under = under[:0]
 			if p.Rand.IntN(4) == 0 {
-				pause(ctx, time.Duration(p.Rand.IntN(100))*time.Millisecond)
+				Pause(ctx, time.Duration(p.Rand.IntN(100))*time.Millisecond)
 			}
 		}
 		if len(under) > 0 && p.Rand.IntN(2) == 0 {
-			pause(ctx, time.Duration(p.Rand.IntN(3000))*time.Microsecond)
+			Pause(ctx, time.Duration(p.Rand.IntN(3000))*time.Microsecond)
 		}
 		p.c.Leave()
 		p.recordAll(c, under)

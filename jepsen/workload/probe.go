@@ -88,7 +88,7 @@ func (p *Proc) probeAll(ctx context.Context, r *aclRun) {
 		default:
 			p.try(ctx, node, &probes[p.Rand.IntN(len(probes))])
 		}
-		pause(ctx, time.Duration(p.Rand.IntN(6))*time.Millisecond)
+		Pause(ctx, time.Duration(p.Rand.IntN(6))*time.Millisecond)
 	}
 }
 

@@ -248,7 +248,11 @@ func (p *Proc) Children(ctx context.Context, key string, watch bool) history.Op 
 
 // SyncChildren lists the names of the children after a sync that travels with the request.
 func (p *Proc) SyncChildren(ctx context.Context, key string) history.Op {
-	return p.synced(ctx, history.Op{F: "children", Key: key, Note: "synced"}, proto.OpGetChildren2, p.readNames)
+	return p.listSynced(ctx, key, "synced")
+}
+
+func (p *Proc) listSynced(ctx context.Context, key, note string) history.Op {
+	return p.synced(ctx, history.Op{F: "children", Key: key, Note: note}, proto.OpGetChildren2, p.readNames)
 }
 
 // readNames reads the reply to getChildren2.
@@ -257,12 +261,6 @@ func (p *Proc) readNames(o *history.Op, d *proto.Decoder) {
 		o.Parts = append(o.Parts, history.Part{Key: name})
 	}
 	o.Stat = stat(d)
-}
-
-// Sync waits until the server has all that was acknowledged before.
-func (p *Proc) Sync(ctx context.Context) bool {
-	o, _, ok := p.do(ctx, history.Op{}, proto.OpSync, (&proto.PathRequest{Path: "/"}).Append(nil))
-	return ok && o.Kind == history.OK && o.Code == 0
 }
 
 // Make creates a persistent node unless it is there, without a line in the history.

@@ -67,9 +67,9 @@ func (p *Proc) produce(ctx context.Context, path string) {
 		if o.Kind == history.OK && n%32 == 0 {
 			length = len(p.Children(ctx, path+"/items", false).Parts)
 		}
-		pause(ctx, time.Duration(1+p.Rand.IntN(8))*time.Millisecond)
+		Pause(ctx, time.Duration(1+p.Rand.IntN(8))*time.Millisecond)
 		for ; length > queueAtMost && ctx.Err() == nil; length -= queueAtMost / 4 {
-			pause(ctx, 100*time.Millisecond)
+			Pause(ctx, 100*time.Millisecond)
 		}
 		if p.Rand.IntN(50) == 0 {
 			_, _ = p.Move(ctx, 1+p.Rand.IntN(p.e.Servers))
@@ -95,7 +95,7 @@ func (p *Proc) consume(ctx context.Context, path string) {
 			_, _ = p.Move(ctx, 1+p.Rand.IntN(p.e.Servers))
 		}
 		if len(names) == 0 {
-			pause(ctx, time.Duration(5+p.Rand.IntN(20))*time.Millisecond)
+			Pause(ctx, time.Duration(5+p.Rand.IntN(20))*time.Millisecond)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func runRegister(ctx context.Context, e *Env) {
 			if o.Kind == history.Unknown { // may happen at any later time: a few are as much as can be tried out
 				used[slot].Add(opsPerKey / 8)
 			}
-			pause(ctx, time.Duration(p.Rand.IntN(8))*time.Millisecond)
+			Pause(ctx, time.Duration(p.Rand.IntN(8))*time.Millisecond)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func runRestart(ctx context.Context, e *Env) {
 				}
 				newest := int(made.Load()) / nodesPerFolder
 				p.SyncChildren(ctx, fmt.Sprintf("/restart/%d", max(0, newest-p.Rand.IntN(4))))
-				pause(ctx, time.Duration(20+p.Rand.IntN(60))*time.Millisecond)
+				Pause(ctx, time.Duration(20+p.Rand.IntN(60))*time.Millisecond)
 			}
 		})
 	}

@@ -105,6 +105,6 @@ func (p *Proc) drawNumbers(ctx context.Context) {
 		if p.Rand.IntN(50) == 0 {
 			_, _ = p.Move(ctx, 1+p.Rand.IntN(p.e.Servers))
 		}
-		pause(ctx, time.Duration(p.Rand.IntN(3))*time.Millisecond)
+		Pause(ctx, time.Duration(p.Rand.IntN(3))*time.Millisecond)
 	}
 }

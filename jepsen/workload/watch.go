@@ -69,7 +69,7 @@ func (p *Proc) change(ctx context.Context) {
 		default:
 			p.Set(ctx, key, value, -1)
 		}
-		pause(ctx, time.Duration(p.Rand.IntN(20))*time.Millisecond)
+		Pause(ctx, time.Duration(p.Rand.IntN(20))*time.Millisecond)
 	}
 }
 
@@ -136,7 +136,7 @@ func (w *watcher) run(ctx context.Context) {
 		default:
 			w.set(ctx, key)
 		}
-		pause(ctx, time.Duration(w.Rand.IntN(10))*time.Millisecond)
+		Pause(ctx, time.Duration(w.Rand.IntN(10))*time.Millisecond)
 	}
 }
 
@@ -171,7 +171,7 @@ func (p *Proc) watchAll(ctx context.Context) {
 			if o := p.Get(ctx, watchKey(p.Rand.IntN(watchKeys)), false); o.Kind != history.OK || o.Conn != c.Number {
 				break
 			}
-			pause(ctx, time.Duration(p.Rand.IntN(10))*time.Millisecond)
+			Pause(ctx, time.Duration(p.Rand.IntN(10))*time.Millisecond)
 		}
 		p.c.Leave()
 	}

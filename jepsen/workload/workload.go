@@ -106,17 +106,7 @@ func (e *Env) settle(ctx context.Context, f func(ctx context.Context, p *Proc) e
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		pause(ctx, 20*time.Millisecond)
-	}
-}
-
-// pause waits a moment, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+		Pause(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -147,4 +137,14 @@ func (e *Env) Churn(ctx context.Context, writes int) (first int64, err error) {
 		return nil
 	})
 	return first, err
+}
+
+// Pause waits a moment, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkd-project/zkd/config"
 	"github.com/zkd-project/zkd/internal/httpport"
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/state"
 )
 
@@ -148,28 +149,8 @@ var errNotServing = errors.New("the server does not serve any more: its cluster 
 // whileServing is a context that ends, too, when the server does not serve any more: in a cluster
 // that has lost its majority a backup would wait for ever. stop is to be called.
 func (h *handler) whileServing(ctx context.Context) (_ context.Context, stop context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		t := time.NewTicker(h.backups.look)
-		defer t.Stop()
-		for inVain := 0; inVain < looksInVain; inVain++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-			}
-			if h.commands.source.Serving() {
-				inVain = -1
-			}
-		}
-		cancel(errNotServing)
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-gone
-	}
+	serving := func(context.Context) bool { return h.commands.source.Serving() }
+	return wait.WhileAlive(ctx, h.backups.look, looksInVain, serving, errNotServing)
 }
 
 // causeOf is why a backup was given up, else err.

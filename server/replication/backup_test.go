@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/replication/damage"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -261,13 +262,13 @@ func TestClusterRaisesTheLevelWhenAllKnowIt(t *testing.T) {
 		}
 	}
 	others[1].stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, v := range []*voice{lead, others[0]} {
 		err := ErrNotLeader
 		for errors.Is(err, ErrNotLeader) && ctx.Err() == nil { // an election on a busy machine
 			err = v.node.RequireLevel(ctx, state.LevelRestore)
-			sleep(ctx, 5*time.Millisecond)
+			wait.Pause(ctx, 5*time.Millisecond)
 		}
 		if err == nil {
 			t.Error("the level was raised with a server down")
@@ -280,7 +281,7 @@ func TestClusterRaisesTheLevelWhenAllKnowIt(t *testing.T) {
 		if err = others[0].node.RequireLevel(ctx, state.LevelRestore); err == nil || ctx.Err() != nil {
 			break
 		}
-		sleep(ctx, 5*time.Millisecond)
+		wait.Pause(ctx, 5*time.Millisecond)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
@@ -354,18 +355,8 @@ func (n *Node) compareDigests(stop <-chan struct{}) {
 				n.o.Logger.Debug("no report of digests to the leader", "leader", l.leader, "reason", err)
 			}
 		}
-		sleep(lctx, reportInterval)
+		wait.Pause(lctx, reportInterval)
 		over()
-	}
-}
-
-// sleep returns after d, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -392,7 +383,7 @@ func (n *Node) sendDigests(ctx context.Context, s *peer.Stream) error {
 			return err
 		}
 		n.obey(&v, at.epoch)
-		sleep(ctx, reportInterval)
+		wait.Pause(ctx, reportInterval)
 	}
 	return nil
 }
@@ -462,7 +453,7 @@ func (n *Node) judgeSelf(ctx context.Context) {
 			n.fail(v.lost())
 			return
 		}
-		sleep(ctx, reportInterval)
+		wait.Pause(ctx, reportInterval)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/replication/damage"
 )
 
@@ -126,7 +127,7 @@ func (n *Node) waitHealthy(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return contextError(ctx, "the data here to be repaired")
 		}
-		sleep(ctx, tendPause)
+		wait.Pause(ctx, tendPause)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/replication/peer"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -44,7 +45,7 @@ func (n *Node) repair(ctx context.Context) {
 				n.o.Logger.Warn("not repaired yet", "leader", l.leader, "reason", err)
 			}
 		}
-		sleep(ctx, repairPause)
+		wait.Pause(ctx, repairPause)
 	}
 }
 

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/internal/sim/disk"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/internal/vfs/vfstest"
 )
@@ -19,62 +22,66 @@ import (
 func TestAnIdleClusterFindsOtherDataToo(t *testing.T) {
 	for _, who := range []string{"follower", "leader"} {
 		t.Run(who, func(t *testing.T) {
-			c := newTrio(t, 3)
-			for _, v := range c.members {
-				v.tuned(func(o *Options) { o.DigestInterval = 100 * time.Millisecond })
-			}
-			c.start(1, 2, 3)
-			c.sessions()
-			wrong := c.leader()
-			if who == "follower" {
-				wrong = c.others(wrong)[0]
-			}
-			wrong.flip()
-			wrong.healed()
-			if who == "leader" {
-				require.Contains(t, c.others(wrong), c.leaderAmong(c.others(wrong)))
-			}
-			c.same()
-			for _, v := range c.others(wrong) {
-				require.Zero(t, v.quarantined, "member %d", v.number)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := newTrio(t, 3)
+				for _, v := range c.members {
+					v.tuned(func(o *Options) { o.DigestInterval = 100 * time.Millisecond })
+				}
+				c.start(1, 2, 3)
+				c.sessions()
+				wrong := c.leader()
+				if who == "follower" {
+					wrong = c.others(wrong)[0]
+				}
+				wrong.flip()
+				wrong.healed()
+				if who == "leader" {
+					require.Contains(t, c.others(wrong), c.leaderAmong(c.others(wrong)))
+				}
+				c.same()
+				for _, v := range c.others(wrong) {
+					require.Zero(t, v.quarantined, "member %d", v.number)
+				}
+			})
 		})
 	}
 }
 
 // A mark costs an entry, so there are few of them; and none where somebody writes anyway.
 func TestMarksAreSeldom(t *testing.T) {
-	c := newTrio(t, 3)
-	for _, v := range c.members {
-		v.tuned(func(o *Options) { o.DigestInterval = time.Hour })
-	}
-	c.start(1, 2, 3)
-	c.sessions()
-	leader := c.leader()
-	leader.write()
-	leader.settled()
-	last := leader.node.AppliedIndex()
-	gen := func() uint64 { _, gen := leader.node.queue.current(); return gen }()
-	j := leader.node.judgeOf(gen)
-	heard := func() (all bool) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
 		for _, v := range c.members {
-			all = true
-			if c, ok := j.conditionOf(v.node.stores.id.serverID()); !ok || time.Since(c.at) > reportInterval {
-				return false
-			}
+			v.tuned(func(o *Options) { o.DigestInterval = time.Hour })
 		}
-		return all
-	}
-	awaitCondition(t, "reports of all", heard)
-	noted := func(v *voice) bool {
-		notes, _ := v.node.notes.since(bookmark{})
-		return slices.ContainsFunc(notes, func(x note) bool { return x.index > last })
-	}
-	require.False(t, noted(leader), "reports alone write nothing")
-	leader.node.mark(gen)
-	for _, v := range c.members {
-		awaitCondition(t, fmt.Sprintf("the note of member %d", v.number), func() bool { return noted(v) })
-	}
+		c.start(1, 2, 3)
+		c.sessions()
+		leader := c.leader()
+		leader.write()
+		leader.settled()
+		last := leader.node.AppliedIndex()
+		gen := func() uint64 { _, gen := leader.node.queue.current(); return gen }()
+		j := leader.node.judgeOf(gen)
+		heard := func() (all bool) {
+			for _, v := range c.members {
+				all = true
+				if c, ok := j.conditionOf(v.node.stores.id.serverID()); !ok || time.Since(c.at) > reportInterval {
+					return false
+				}
+			}
+			return all
+		}
+		awaitCondition(t, "reports of all", heard)
+		noted := func(v *voice) bool {
+			notes, _ := v.node.notes.since(bookmark{})
+			return slices.ContainsFunc(notes, func(x note) bool { return x.index > last })
+		}
+		require.False(t, noted(leader), "reports alone write nothing")
+		leader.node.mark(gen)
+		for _, v := range c.members {
+			awaitCondition(t, fmt.Sprintf("the note of member %d", v.number), func() bool { return noted(v) })
+		}
+	})
 }
 
 // quarantined has a member find out that its data are wrong while nobody can repair it, and
@@ -110,43 +117,70 @@ func quarantined(t *testing.T, c *trio) (wrong *voice) {
 func TestAQuarantineOutlivesTheProcess(t *testing.T) {
 	for _, disk := range []bool{false, true} {
 		t.Run(map[bool]string{false: "in memory", true: "on disk"}[disk], func(t *testing.T) {
-			c := newTrioOn(t, disk)
-			wrong := quarantined(t, c)
+			synctest.Test(t, func(t *testing.T) {
+				c := newTrioOn(t, disk)
+				wrong := quarantined(t, c)
 
-			// Alone it serves nothing and shows nothing.
-			for _, v := range c.others(wrong) {
-				c.net.Refuse(wrong.host(), v.host(), true)
-				c.net.Refuse(v.host(), wrong.host(), true)
-			}
-			wrong.open()
-			require.True(t, wrong.node.InQuarantine())
-			short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-			defer cancel()
-			require.ErrorIs(t, wrong.node.WaitReady(short), context.DeadlineExceeded)
-			_, err := wrong.node.Preview(testContext(t))
-			require.ErrorIs(t, err, ErrQuarantined)
-			require.NoError(t, wrong.node.SnapshotNow(testContext(t)))
-			require.Zero(t, wrong.restored)
+				// Alone it serves nothing and shows nothing.
+				for _, v := range c.others(wrong) {
+					c.net.Refuse(wrong.host(), v.host(), true)
+					c.net.Refuse(v.host(), wrong.host(), true)
+				}
+				wrong.open()
+				require.True(t, wrong.node.InQuarantine())
+				short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+				defer cancel()
+				require.ErrorIs(t, wrong.node.WaitReady(short), context.DeadlineExceeded)
+				_, err := wrong.node.Preview(testContext(t))
+				require.ErrorIs(t, err, ErrQuarantined)
+				require.NoError(t, wrong.node.SnapshotNow(testContext(t)))
+				require.Zero(t, wrong.restored)
 
-			// With the others it is repaired before it serves.
-			c.net.Heal()
-			require.NoError(t, wrong.node.WaitReady(testContext(t)))
-			require.False(t, wrong.node.InQuarantine())
-			wrong.mu.Lock()
-			restored := wrong.restored
-			wrong.mu.Unlock()
-			require.Positive(t, restored)
-			c.same()
-			for _, v := range c.members {
-				v.write()
-				v.settled()
-			}
-			c.same()
-			wrong.stop()
-			wrong.open()
-			require.False(t, wrong.node.InQuarantine(), "it was repaired")
-			require.NoError(t, wrong.node.WaitReady(testContext(t)))
-			c.same()
+				// With the others it is repaired before it serves.
+				c.net.Heal()
+				require.NoError(t, wrong.node.WaitReady(testContext(t)))
+				require.False(t, wrong.node.InQuarantine())
+				wrong.mu.Lock()
+				restored := wrong.restored
+				wrong.mu.Unlock()
+				require.Positive(t, restored)
+				c.same()
+				for _, v := range c.members {
+					v.write()
+					v.settled()
+				}
+				c.same()
+				wrong.stop()
+				wrong.open()
+				require.False(t, wrong.node.InQuarantine(), "it was repaired")
+				require.NoError(t, wrong.node.WaitReady(testContext(t)))
+				c.same()
+			})
+		})
+	}
+}
+
+// The snapshot that repairs a server may find no room on its disk: it is fetched again when there is.
+func TestARepairWithoutRoomOnTheDiskIsTriedAgain(t *testing.T) {
+	for _, op := range []disk.Op{disk.OpCreate, disk.OpWrite, disk.OpSync, disk.OpRename} {
+		t.Run(op.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTrio(t, 3)
+				disks := map[*voice]*disk.Disk{}
+				for _, v := range c.members {
+					d := disk.New()
+					require.NoError(t, d.MkdirAll("/", 0o700))
+					disks[v], v.fs = d, d
+				}
+				wrong := quarantined(t, c)
+				disks[wrong].Inject(disk.Fault{Op: op, Base: "*.snap*", For: 3, Err: syscall.ENOSPC})
+				c.net.Heal()
+				wrong.open()
+				require.NoError(t, wrong.node.WaitReady(testContext(t)))
+				require.False(t, wrong.node.InQuarantine())
+				require.Equal(t, 3, disks[wrong].Failures())
+				c.same()
+			})
 		})
 	}
 }
@@ -183,20 +217,22 @@ func TestAServerWithoutOthersDoesNotStartInQuarantine(t *testing.T) {
 
 // A crash between the repair and the removal of the note: the snapshot says that it is over.
 func TestARepairThatWasDoneIsNotDoneAgain(t *testing.T) {
-	c := newTrio(t, 3)
-	c.start(1, 2, 3)
-	c.sessions()
-	v := c.members[0]
-	require.NoError(t, v.node.SnapshotNow(testContext(t)))
-	index := v.node.stores.snaps.all()[0].index
-	v.stop()
-	require.NoError(t, memoryNote{v.stores}.write(index-1))
-	c.start(1)
-	require.False(t, v.node.InQuarantine())
-	require.Zero(t, v.restored)
-	got, err := v.node.stores.sick.read()
-	require.NoError(t, err)
-	require.Zero(t, got)
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
+		c.start(1, 2, 3)
+		c.sessions()
+		v := c.members[0]
+		require.NoError(t, v.node.SnapshotNow(testContext(t)))
+		index := v.node.stores.snaps.all()[0].index
+		v.stop()
+		require.NoError(t, memoryNote{v.stores}.write(index-1))
+		c.start(1)
+		require.False(t, v.node.InQuarantine())
+		require.Zero(t, v.restored)
+		got, err := v.node.stores.sick.read()
+		require.NoError(t, err)
+		require.Zero(t, got)
+	})
 }
 
 func TestAnOlderSnapshotInMemoryReplacesNoNewerOne(t *testing.T) {
@@ -211,53 +247,57 @@ func TestAnOlderSnapshotInMemoryReplacesNoNewerOne(t *testing.T) {
 }
 
 func TestASnapshotOfTheLeaderKeepsItsZxid(t *testing.T) {
-	for _, disk := range []bool{false, true} {
-		c := newTrioOn(t, disk)
-		c.start(1, 2, 3)
-		c.sessions()
-		leader := c.leader()
-		lagging := c.others(leader)[0]
-		lagging.stop()
-		for range 20 {
-			leader.write()
-			leader.settled()
-		}
-		for _, v := range c.others(lagging) {
-			require.NoError(t, v.node.waitApplied(testContext(t), leader.node.AppliedIndex()))
-			require.NoError(t, v.node.SnapshotNow(testContext(t)))
-		}
-		want, _, _ := leader.node.LastSnapshot()
-		require.Positive(t, want)
-		c.start(lagging.number)
-		lagging.await("a snapshot", func() bool { return lagging.restored > 0 })
-		got, _, ok := lagging.node.LastSnapshot()
-		require.True(t, ok)
-		require.Equal(t, want, got)
-		if disk {
+	synctest.Test(t, func(t *testing.T) {
+		for _, disk := range []bool{false, true} {
+			c := newTrioOn(t, disk)
+			c.start(1, 2, 3)
+			c.sessions()
+			leader := c.leader()
+			lagging := c.others(leader)[0]
 			lagging.stop()
+			for range 20 {
+				leader.write()
+				leader.settled()
+			}
+			for _, v := range c.others(lagging) {
+				require.NoError(t, v.node.waitApplied(testContext(t), leader.node.AppliedIndex()))
+				require.NoError(t, v.node.SnapshotNow(testContext(t)))
+			}
+			want, _, _ := leader.node.LastSnapshot()
+			require.Positive(t, want)
 			c.start(lagging.number)
-			files := lagging.node.stores.snaps.all()
-			require.Equal(t, want, files[len(files)-1].zxid, "also in the file")
+			lagging.await("a snapshot", func() bool { return lagging.restored > 0 })
+			got, _, ok := lagging.node.LastSnapshot()
+			require.True(t, ok)
+			require.Equal(t, want, got)
+			if disk {
+				lagging.stop()
+				c.start(lagging.number)
+				files := lagging.node.stores.snaps.all()
+				require.Equal(t, want, files[len(files)-1].zxid, "also in the file")
+			}
 		}
-	}
+	})
 }
 
 // A server that has a vote is no observer, whatever its own configuration says.
 func TestARoleIsThatOfTheMembership(t *testing.T) {
-	c := newTrio(t, 3)
-	c.start(1, 2, 3)
-	c.sessions()
-	follower := c.others(c.leader())[0]
-	for i := range follower.node.o.Cluster.Members {
-		if m := &follower.node.o.Cluster.Members[i]; m.Number == follower.number {
-			m.Observer = true
-			defer func() { m.Observer = false }()
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
+		c.start(1, 2, 3)
+		c.sessions()
+		follower := c.others(c.leader())[0]
+		for i := range follower.node.o.Cluster.Members {
+			if m := &follower.node.o.Cluster.Members[i]; m.Number == follower.number {
+				m.Observer = true
+				defer func() { m.Observer = false }()
+			}
 		}
-	}
-	require.Equal(t, Follower, follower.node.Role())
-	leader := c.leader()
-	require.NoError(t, leader.node.raft().DemoteVoter(follower.node.stores.id.serverID(), 0, stepTimeout).Error())
-	awaitCondition(t, "the loss of its vote", func() bool { return follower.node.Role() == Observing })
+		require.Equal(t, Follower, follower.node.Role())
+		leader := c.leader()
+		require.NoError(t, leader.node.raft().DemoteVoter(follower.node.stores.id.serverID(), 0, stepTimeout).Error())
+		awaitCondition(t, "the loss of its vote", func() bool { return follower.node.Role() == Observing })
+	})
 }
 
 // A leader that did not hear what a member has stored sends it again, from the entry before on;

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -84,7 +85,9 @@ func (n *Node) fetchRepair(s *peer.Stream) error {
 	}
 	sink, err := n.stores.snaps.Create(raft.SnapshotVersionMax, d.index, d.term, d.config, d.configIndex, n.peers)
 	if err != nil {
-		n.fail(err)
+		if !errors.Is(err, syscall.ENOSPC) { // else there may be room later
+			n.fail(err)
+		}
 		return err
 	}
 	defer sink.Cancel() // does nothing after Close
@@ -125,7 +128,10 @@ func (n *Node) takeOver(d *snapDescription, sink raft.SnapshotSink, m *state.Mac
 	if !n.InQuarantine() {
 		return nil // raft has installed a snapshot in between
 	}
-	if err := sink.Close(); err != nil {
+	if err := sink.Close(); errors.Is(err, syscall.ENOSPC) {
+		n.o.Logger.Warn("not repaired yet", "reason", err)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if err := n.stores.snaps.purge(1); err != nil {

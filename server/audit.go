@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -108,6 +109,23 @@ func (s *Server) auditServer(operation string, result audit.Result) {
 	if a := s.auditor.Load(); a != nil {
 		a.log.Write(&audit.Record{User: a.user, Operation: operation, Result: result})
 	}
+}
+
+// auditRestore tells how a restore ended: unknown to who was left alone with it.
+func (s *Server) auditRestore(ctx context.Context, asker netip.Addr, into string, err error) {
+	a := s.auditor.Load()
+	if a == nil {
+		return
+	}
+	rec := &audit.Record{User: "super", IP: asker, Operation: audit.Restore, Znode: into}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		rec.Result = audit.Invoked
+	default:
+		rec.Result = audit.Failure
+	}
+	a.log.Write(rec)
 }
 
 // applied is called for each command, before anybody hears of its result.

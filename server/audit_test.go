@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/zkd-project/zkd/config"
 	"github.com/zkd-project/zkd/server/replication"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/wire"
 )
 
@@ -281,4 +285,31 @@ func TestReload(t *testing.T) {
 	require.NoError(t, srv.Close())
 	require.Error(t, srv.reload(t))
 	require.False(t, errors.Is(srv.EndAudit(), os.ErrClosed))
+}
+
+// A restore has one line, with who asked for it, also if nothing came of it.
+func TestAuditTellsOfRestores(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	srv := startServer(t, withAudit(file))
+	c := open(t, srv.addr, 10_000)
+	c.call(wire.OpCreate, createBody("/a", nil, persistent), wire.OK)
+	in, _, _, err := srv.Face().SaveBackup(t.Context())
+	require.NoError(t, err)
+	backup, err := io.ReadAll(in)
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	asker := netip.MustParseAddr("192.0.2.7")
+	_, err = srv.Face().RestoreBackup(t.Context(), asker, bytes.NewReader(backup), "/a", "/b")
+	require.NoError(t, err)
+	_, err = srv.Face().RestoreBackup(t.Context(), asker, bytes.NewReader(backup[:100]), "", "")
+	require.ErrorIs(t, err, state.ErrBadBackup)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	_, err = srv.Face().RestoreBackup(gone, asker, bytes.NewReader(backup), "/a", "/c")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []string{
+		"INFO user=super\tip=192.0.2.7\toperation=restore\tznode=/b\tresult=success",
+		"ERROR user=super\tip=192.0.2.7\toperation=restore\tznode=/\tresult=failure",
+		"INFO user=super\tip=192.0.2.7\toperation=restore\tznode=/c\tresult=invoked",
+	}, told(t, file, "operation=restore", 3))
 }

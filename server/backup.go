@@ -2,12 +2,14 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -88,9 +90,14 @@ type savedReader struct {
 // RestoreBackup reads a backup and puts what it has at from in the place of what is at into, on
 // all servers at one zxid. from is "" for all that is in it, into for the place that it had.
 // It returns when that is applied here; clients saw the old tree until then, and see the new one
-// from then on.
-func (f Face) RestoreBackup(ctx context.Context, in io.Reader, from, into string) (state.Restored, error) {
-	s := f.s
+// from then on. asker is who wants it, for the audit log.
+func (f Face) RestoreBackup(ctx context.Context, asker netip.Addr, in io.Reader, from, into string) (state.Restored, error) {
+	done, err := f.s.restoreBackup(ctx, in, from, into)
+	f.s.auditRestore(ctx, asker, cmp.Or(done.Path, into, "/"), err)
+	return done, err
+}
+
+func (s *Server) restoreBackup(ctx context.Context, in io.Reader, from, into string) (state.Restored, error) {
 	if !s.serving() {
 		return state.Restored{}, errNotServing
 	}

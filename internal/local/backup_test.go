@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,7 +88,7 @@ func (r *backupRig) save(number int) []byte {
 func (r *backupRig) restore(number int, backup []byte, from, into string) (state.Restored, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
-	return r.c.Server(number).Face().RestoreBackup(ctx, bytes.NewReader(backup), from, into)
+	return r.c.Server(number).Face().RestoreBackup(ctx, netip.Addr{}, bytes.NewReader(backup), from, into)
 }
 
 // A load writes and reads through all servers until it is stopped.
@@ -303,7 +304,7 @@ func TestBadBackupsChangeNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the client has gone"))
-	_, err = r.c.Server(1).Face().RestoreBackup(ctx, bytes.NewReader(backup), "", "")
+	_, err = r.c.Server(1).Face().RestoreBackup(ctx, netip.Addr{}, bytes.NewReader(backup), "", "")
 	require.Error(t, err)
 	data, after, err := r.conns[0].Get("/p")
 	require.NoError(t, err)

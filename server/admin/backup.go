@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ type Backups interface {
 	// RestoreBackup puts what a backup has at from ("": all) in the place of what is at into
 	// ("": where it was). After an error nothing has changed; state.ErrBadBackup says that the
 	// backup is to blame, state.ErrRestoring that another restore is under way.
-	RestoreBackup(ctx context.Context, in io.Reader, from, into string) (state.Restored, error)
+	RestoreBackup(ctx context.Context, asker netip.Addr, in io.Reader, from, into string) (state.Restored, error)
 }
 
 const (
@@ -201,6 +202,12 @@ func (h *handler) saveBackup(w http.ResponseWriter, r *http.Request, source Back
 	return true
 }
 
+// asker is the address that a request comes from.
+func asker(r *http.Request) netip.Addr {
+	a, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return a.Addr().Unmap()
+}
+
 // restoreBackup says whether a restore came to something.
 func (h *handler) restoreBackup(w http.ResponseWriter, r *http.Request, source Backups) bool {
 	name := restoreNames[0]
@@ -213,7 +220,7 @@ func (h *handler) restoreBackup(w http.ResponseWriter, r *http.Request, source B
 	began := time.Now()
 	ctx, stop := h.whileServing(r.Context())
 	defer stop()
-	done, err := source.RestoreBackup(ctx, &stallingBody{r.Body, control}, q.Get("path"), q.Get("into"))
+	done, err := source.RestoreBackup(ctx, asker(r), &stallingBody{r.Body, control}, q.Get("path"), q.Get("into"))
 	if err != nil {
 		h.commands.stats.RestoreErrors.Add(1)
 		if err = causeOf(ctx, err); errors.Is(err, errNotServing) {

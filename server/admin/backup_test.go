@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -213,7 +214,7 @@ func (busyBackups) SaveBackup(context.Context) (io.ReadCloser, int64, int64, err
 	return nil, 0, 0, errors.New("the disk says no")
 }
 
-func (busyBackups) RestoreBackup(context.Context, io.Reader, string, string) (state.Restored, error) {
+func (busyBackups) RestoreBackup(context.Context, netip.Addr, io.Reader, string, string) (state.Restored, error) {
 	return state.Restored{}, state.ErrRestoring
 }
 
@@ -243,7 +244,7 @@ func (l *lonely) SaveBackup(ctx context.Context) (io.ReadCloser, int64, int64, e
 	return nil, 0, 0, fmt.Errorf("wait for the log: %w", ctx.Err())
 }
 
-func (l *lonely) RestoreBackup(ctx context.Context, _ io.Reader, _, _ string) (state.Restored, error) {
+func (l *lonely) RestoreBackup(ctx context.Context, _ netip.Addr, _ io.Reader, _, _ string) (state.Restored, error) {
 	_, _, _, err := l.SaveBackup(ctx)
 	return state.Restored{}, err
 }
@@ -285,7 +286,7 @@ func TestGuessersDoNotUseUpThePort(t *testing.T) {
 	for range maxGuessers {
 		go func() { answers <- ask("wrong") }()
 	}
-	require.Eventually(t, func() bool { return u.guessers.Load() == maxGuessers }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return u.guessers.Load() == maxGuessers }, patience, time.Millisecond)
 	require.Equal(t, http.StatusTooManyRequests, ask("wrong"))
 	require.Equal(t, http.StatusTooManyRequests, ask(backupPassword), "the answer tells nothing about the password")
 	u.guessing.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,8 +95,7 @@ func private(r *http.Request) bool {
 	if httpport.State(r.Context()) != nil {
 		return true
 	}
-	a, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && a.Addr().Unmap().IsLoopback()
+	return asker(r).IsLoopback()
 }
 
 // certified says whether the certificate of the super user was shown, and checked.

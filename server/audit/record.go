@@ -22,6 +22,7 @@ const (
 	Multi             = "multiOperation" // one that failed; of one that did not, each part has its line
 	Reconfig          = "reconfig"
 	EphemeralDeletion = "ephemeralZNodeDeletionOnSessionCloseOrExpire"
+	Restore           = "restore"  // ours: a backup takes the place of nodes
 	gap               = "auditGap" // ours: lines are missing here
 )
 
@@ -32,7 +33,7 @@ type Result uint8
 const (
 	Success Result = iota
 	Failure
-	Invoked // it was asked for, and how it ends cannot be told any more: serverStop
+	Invoked // it was asked for, and how it ends cannot be told: serverStop, a restore that was left
 )
 
 func (r Result) String() string { return [...]string{"success", "failure", "invoked"}[r] }

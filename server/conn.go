@@ -255,8 +255,10 @@ func (c *conn) heardNs(now int64) int64 {
 func (c *conn) endSilence(now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	whole := c.patience()
+	whole -= whole / 1000 // the leader's clock may run that much faster
 	silence := time.Duration(now - c.lastSeen.Load())
-	if c.timeoutMs == 0 || silence < c.patience() || c.waitsForLogLocked() {
+	if c.timeoutMs == 0 || silence < whole || c.waitsForLogLocked() {
 		return false // without a timeout it is about to get the session
 	}
 	c.abortLocked()

@@ -109,10 +109,14 @@ func init() {
 	go func() { // ends with the process
 		for {
 			nc, err := l.Accept()
-			if err != nil {
+			switch {
+			case errors.Is(err, net.ErrClosed):
 				return
+			case err != nil: // no file descriptors are left, by another fault
+				time.Sleep(10 * time.Millisecond)
+			default:
+				go serve(nc)
 			}
-			go serve(nc)
 		}
 	}()
 }

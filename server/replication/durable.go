@@ -73,7 +73,10 @@ func (d *durability) early(entries []*raft.Log) bool {
 
 // append writes entries, which run will sync.
 func (d *durability) append(entries []*raft.Log) error {
-	if err := d.log.Append(entries); err != nil {
+	end := d.n.writes.begin()
+	err := d.log.Append(entries)
+	end()
+	if err != nil {
 		return err
 	}
 	last := entries[len(entries)-1].Index

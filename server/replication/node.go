@@ -61,6 +61,8 @@ type Node struct {
 	keepRaft   atomic.Bool   // it is not: for the test that shows what happens then
 	notes      notebook      // digests of the machine
 	syncs      syncMeter     // what the log's disk takes
+	writes     syncMeter     // likewise, for writes that are synced later
+	hushed     atomic.Bool   // see standsStill
 	sickAt     atomic.Uint64 // the entry at which the machine was found to be wrong; 0: it is not
 	sick       chan struct{} // it is to be repaired
 	repairs    []time.Time   // owned by mend

@@ -318,12 +318,41 @@ func (t *lentTransport) RequestPreVote(id raft.ServerID, a raft.ServerAddress, a
 
 // AppendEntries implements raft.Transport.
 func (t *lentTransport) AppendEntries(id raft.ServerID, a raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if t.n.standsStill() {
+		return errDiskStands
+	}
 	sent := time.Now()
 	err := lend(t, resp, func(r *raft.AppendEntriesResponse) error { return t.n.peers.AppendEntries(id, a, args, r) })
 	if err == nil && resp.Term == args.Term {
 		t.n.contacts.note(id, args.Term, sent)
 	}
 	return err
+}
+
+// errDiskStands is why a leader says nothing.
+var errDiskStands = errors.New("the disk of this leader stands still")
+
+// AppendEntriesPipeline implements raft.Transport.
+func (t *lentTransport) AppendEntriesPipeline(id raft.ServerID, a raft.ServerAddress) (raft.AppendPipeline, error) {
+	p, err := t.Transport.AppendEntriesPipeline(id, a)
+	if err != nil {
+		return nil, err
+	}
+	return &lentPipeline{p, t.n}, nil
+}
+
+// A lentPipeline is a pipeline that falls silent with its leader.
+type lentPipeline struct {
+	raft.AppendPipeline
+	n *Node
+}
+
+// AppendEntries implements raft.AppendPipeline.
+func (p *lentPipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	if p.n.standsStill() {
+		return nil, errDiskStands
+	}
+	return p.AppendPipeline.AppendEntries(args, resp)
 }
 
 // TimeoutNow implements raft.Transport. raft takes no entries while it hands over, and not before

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,11 @@ import (
 // the machine is busy. Moments without a sync count for neither side. After each attempt it
 // waits SlowDisk.Pause, twice as long each time, whoever leads in between; so two servers whose
 // disks take turns do not pass the leadership to and fro.
+//
+// A disk that does not even take a write holds raft's main loop, and that cannot hand over. Its
+// heartbeats would go on all the same, and nobody else would stand for election. So when one
+// write or sync has not come back for half as long again as SlowDisk.For, and a voter has a better
+// disk, the leader falls silent until it comes back (standsStill).
 
 // SlowDisk says when a leader hands over because of its disk.
 type SlowDisk struct {
@@ -57,9 +63,8 @@ func (d *SlowDisk) setDefaults() {
 
 // A syncMeter knows what syncs of the log take at present.
 type syncMeter struct {
-	mu     sync.Mutex // guards what follows
-	active int        // syncs under way
-	since  time.Time  // when the first of them began
+	mu     sync.Mutex  // guards what follows
+	starts []time.Time // of the syncs under way, in their order
 	sum    time.Duration
 	count  int           // of those that ended since the last look
 	last   time.Duration // what it was when there was one last; 0: never
@@ -70,16 +75,29 @@ func (m *syncMeter) begin() (end func()) {
 	start := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.active++; m.active == 1 {
-		m.since = start
-	}
+	m.starts = append(m.starts, start)
 	return func() {
 		took := time.Since(start)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.active--
+		i := slices.Index(m.starts, start)
+		m.starts = slices.Delete(m.starts, i, i+1)
 		m.sum, m.count = m.sum+took, m.count+1
 	}
+}
+
+// age is for how long the first of the syncs under way has been; 0 without one.
+func (m *syncMeter) age() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ageLocked()
+}
+
+func (m *syncMeter) ageLocked() time.Duration {
+	if len(m.starts) == 0 {
+		return 0
+	}
+	return time.Since(m.starts[0])
 }
 
 // look returns the mean of the syncs that ended since the last look, or the age of one that is
@@ -92,10 +110,8 @@ func (m *syncMeter) look() (time.Duration, bool) {
 		mean = m.sum / time.Duration(m.count)
 	}
 	some := m.count > 0
-	if m.active > 0 {
-		if age := time.Since(m.since); age > mean && (some || age > m.last) {
-			mean, some = age, true
-		}
+	if age := m.ageLocked(); age > mean && (some || age > m.last) {
+		mean, some = age, true
 	}
 	m.sum, m.count = 0, 0
 	if some {
@@ -108,10 +124,7 @@ func (m *syncMeter) look() (time.Duration, bool) {
 func (m *syncMeter) typical() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.active > 0 {
-		return max(m.last, time.Since(m.since))
-	}
-	return m.last
+	return max(m.last, m.ageLocked())
 }
 
 // watchDisk looks at the log's disk, on every member, until stop.
@@ -129,6 +142,10 @@ func (n *Node) watchDisk(stop <-chan struct{}) {
 			return
 		}
 		took, some := n.syncs.look()
+		// A write that is not synced yet takes next to nothing, so it counts only if it did not.
+		if w, _ := n.writes.look(); w > took && (some || w >= n.o.SlowDisk.Sync) {
+			took, some = w, true
+		}
 		if message, mean := w.look(took, some, every, time.Now()); message != "" {
 			n.o.Logger.Warn(message, "sync", mean)
 		}
@@ -188,6 +205,27 @@ func (n *Node) handToDisk(to raft.ServerID, mine, theirs time.Duration) error {
 	ctx, cancel := n.until(n.halt)
 	defer cancel()
 	return n.stepDown(ctx, to)
+}
+
+// standsStill says whether this leader's disk holds everybody up, and nothing but silence helps.
+func (n *Node) standsStill() bool {
+	age := max(n.syncs.age(), n.writes.age())
+	switch {
+	case n.o.SlowDisk.Sync < 0, age < n.o.SlowDisk.For*3/2:
+		n.hushed.Store(false)
+		return false
+	case n.hushed.Load(): // in silence the others look as if they were away
+		return true
+	}
+	to, theirs := n.bestDisk()
+	if to == "" || theirs*muchBetter > age || theirs >= n.o.SlowDisk.Sync {
+		return false
+	}
+	if n.hushed.CompareAndSwap(false, true) {
+		n.o.Logger.Warn("the disk of this leader stands still: others may lead", "for", age.Round(time.Millisecond), "sync elsewhere", theirs)
+		n.o.Meters.SlowDisk()
+	}
+	return true
 }
 
 // bestDisk is the voter whose syncs are shortest, of those that could lead at once; "" if

@@ -132,7 +132,7 @@ func zkdKeys() []Key {
 		integer("zkd.slowDiskMs", "500", 0, anyInt, func(c *Config) *int64 { return &c.SlowDiskMs },
 			"A leader whose log syncs take so long hands over to a server whose take a quarter at most; 0: never."),
 		integer("zkd.slowDiskForMs", "5000", 100, anyInt, func(c *Config) *int64 { return &c.SlowDiskForMs },
-			"How long they must have taken zkd.slowDiskMs and more, without a good moment."),
+			"How long they must have taken zkd.slowDiskMs and more, without a good moment. When one write or sync has not come back for half as long again, the leader falls silent, and another one is elected."),
 		enum("zkd.logStore", "segment", []string{"segment", "bolt"}, func(c *Config) *LogStore { return &c.LogStore },
 			"What holds the log: append-only segments, or a bbolt database."),
 		enum("zkd.logLevel", "info", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel },

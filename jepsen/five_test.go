@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func startFive(t *testing.T, o cluster.Options) *five {
 	t.Helper()
 	d, err := cluster.Loopback(5)
 	require.NoError(t, err)
-	o.Servers, o.Dir, o.Binary = 5, t.TempDir(), built(t)
+	o.Servers, o.Dir, o.Binary = 5, t.TempDir(), cmp.Or(o.Binary, built(t))
 	o.Settings = append(o.Settings, "reconfigEnabled=true", "skipACL=yes")
 	c, err := cluster.New(o, d)
 	require.NoError(t, err)
@@ -44,8 +45,10 @@ func startFive(t *testing.T, o cluster.Options) *five {
 	f := &five{t: t, Cluster: c}
 	f.whole()
 	conn := f.connect(1)
-	_, err = conn.Create("/told", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	f.until("/told is made", func() bool { // a stand-still of the machine costs connections
+		_, err := conn.Create("/told", nil, 0, zk.WorldACL(zk.PermAll))
+		return err == nil || errors.Is(err, zk.ErrNodeExists)
+	})
 	return f
 }
 
@@ -122,10 +125,14 @@ func (f *five) complete() {
 	f.whole()
 	for i := 1; i <= 5; i++ {
 		conn := f.connect(i)
-		_, err := conn.Sync("/")
-		require.NoError(f.t, err)
-		children, _, err := conn.Children("/told")
-		require.NoError(f.t, err)
+		var children []string
+		f.until("a list of what is there", func() bool {
+			_, err := conn.Sync("/")
+			if err == nil {
+				children, _, err = conn.Children("/told")
+			}
+			return err == nil
+		})
 		found := map[string]bool{}
 		for _, name := range children {
 			found["/told/"+name] = true

@@ -42,6 +42,7 @@ type conn struct {
 	id     watch.ID
 	number uint64 // names the connection within this boot; never 0
 	remote netip.AddrPort
+	began  int64 // Server.nowNs
 
 	in          inbox          // reader
 	secure      bool           // reader: TLS, or about to be; written under mu, for those who look
@@ -50,7 +51,7 @@ type conn struct {
 	view        *state.Machine // what a read-only session reads, nil: the node's machine; written under mu, by the reader
 
 	ids      atomic.Pointer[[]wire.ID] // identities; the slice is never changed, only replaced
-	lastSeen atomic.Int64              // when complete frames were last read, Server.nowNs
+	lastSeen atomic.Int64              // when complete frames were last read or answered, Server.nowNs
 	reported atomic.Int64              // the lastSeen that the leader was told of
 	mutual   atomic.Bool               // a client certificate was verified
 
@@ -84,7 +85,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn, number uint64, id watch.ID, secure bool) *conn {
-	c := &conn{s: s, sock: nc, nc: nc, remote: remoteAddr(nc), number: number, id: id, secure: secure}
+	c := &conn{s: s, sock: nc, nc: nc, remote: remoteAddr(nc), number: number, id: id, secure: secure, began: s.nowNs()}
 	c.room.L = &c.mu
 	c.in.readFn, c.out.writeFn = c.rawRead, c.rawWrite
 	c.shard = s.stats.Shard(number)
@@ -92,7 +93,7 @@ func newConn(s *Server, nc net.Conn, number uint64, id watch.ID, secure bool) *c
 		c.raw, _ = sc.SyscallConn()
 	}
 	c.ids.Store(&[]wire.ID{{Scheme: "ip", ID: c.remote.Addr().String()}})
-	c.lastSeen.Store(s.nowNs())
+	c.lastSeen.Store(c.began)
 	c.stats.Init(time.Now().UnixMilli())
 	return c
 }
@@ -237,8 +238,7 @@ func (c *conn) waitsForLogLocked() bool {
 	if c.dead || c.pending.len() == 0 {
 		return false
 	}
-	k := c.pending.front().kind
-	return k.logged() || k == pendingChange || k == pendingTransfer
+	return c.pending.front().kind.awaited()
 }
 
 // heardNs is when the client was heard last, for who judges its silence at now.
@@ -249,20 +249,47 @@ func (c *conn) heardNs(now int64) int64 {
 	return c.lastSeen.Load()
 }
 
+// heard notes a sign of life. A later one may have been noted meanwhile.
+func (c *conn) heard(now int64) {
+	for {
+		seen := c.lastSeen.Load()
+		if seen >= now || c.lastSeen.CompareAndSwap(seen, now) {
+			return
+		}
+	}
+}
+
 // endSilence ends the connection if its client has been silent for the whole timeout of its
 // session, and says so. It comes before anything that lets the leader end the session: a
 // request that comes after it gets no answer, and none that came before is overlooked.
 func (c *conn) endSilence(now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	whole := c.patience()
-	whole -= whole / 1000 // the leader's clock may run that much faster
-	silence := time.Duration(now - c.lastSeen.Load())
-	if c.timeoutMs == 0 || silence < whole || c.waitsForLogLocked() {
+	if c.timeoutMs == 0 || now-c.lastSeen.Load() < atLeast(c.timeoutMs) || c.waitsForLogLocked() {
 		return false // without a timeout it is about to get the session
 	}
 	c.abortLocked()
 	return true
+}
+
+// endUnanswered ends the connection if its client could be told nothing since then, and for so long
+// that the leader may have ended its session. Who waits for an attach may have any timeout.
+func (c *conn) endUnanswered(since, now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	timeoutMs := int32(c.s.cfg.MinSessionTimeoutMs)
+	if c.timeoutMs != 0 {
+		timeoutMs = c.timeoutMs
+	}
+	if (c.session != 0 || c.handshake != nil) && !c.readOnly && now-max(since, c.began) >= atLeast(timeoutMs) {
+		c.abortLocked()
+	}
+}
+
+// atLeast is how long a timeout may be here: the leader's clock may run a thousandth faster.
+func atLeast(timeoutMs int32) (ns int64) {
+	ns = int64(timeoutMs) * int64(time.Millisecond)
+	return ns - ns/1000
 }
 
 func (c *conn) sessionID() int64 {

@@ -26,7 +26,9 @@ import (
 //
 // Invariant: a client that was answered keeps its session for the whole timeout after its
 // request. So whoever finds that one has been silent for that long cuts its connection first
-// (conn.endSilence), and only then proposes the expiry, or tells the leader of the silence.
+// (conn.endSilence), and only then proposes the expiry, or tells the leader of the silence. And a
+// server of which the leader has heard nothing for so long cuts such connections before it answers
+// again (conn.endUnanswered).
 type expiry struct {
 	s      *Server
 	tickNs int64
@@ -36,7 +38,8 @@ type expiry struct {
 	mu      sync.Mutex
 	tracker *session.Tracker   // guarded by mu
 	known   map[int64]*living  // guarded by mu
-	led     bool               // guarded by mu: this server has led at the last look
+	led     bool               // guarded by mu: this server has led at the last look …
+	ledGen  uint64             // guarded by mu: … or the one before, in this generation of the node's proposals
 	sinceNs int64              // guarded by mu: since when this server leads
 	gone    map[int64]int64    // guarded by mu: sessions whose connection here has ended, and when it was heard last; the leader is not told yet
 	holders map[uint64]*holder // guarded by mu: the servers that report, by the nonce of their process
@@ -52,6 +55,15 @@ type holder struct {
 type sign struct {
 	session int64
 	c       *conn
+	opens   bool // the client waits for its create or attach
+}
+
+// heardNs is as conn.heardNs.
+func (g *sign) heardNs(now int64) int64 {
+	if g.opens {
+		return now
+	}
+	return g.c.heardNs(now)
 }
 
 // living is what the expiry knows of a session.
@@ -88,12 +100,13 @@ func (e *expiry) touchNew(id int64, epoch uint32, timeoutMs int32, boot uint64, 
 }
 
 // parted notes when a connection that has ended was heard last: what came since the last look
-// counts as well.
+// counts as well. What is a new sign of life for the leader only the leader knows.
 func (e *expiry) parted(id, seenNs int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.touch(id, seenNs) && e.s.clustered && !e.led {
-		e.gone[id] = seenNs
+	e.touch(id, seenNs)
+	if e.known[id] != nil && e.s.clustered && !e.led {
+		e.gone[id] = max(e.gone[id], seenNs)
 	}
 }
 
@@ -184,14 +197,14 @@ func (e *expiry) run(ctx context.Context) {
 }
 
 // leads says whether this server decides. When it begins to, every session gets its full
-// timeout from then on, and unledNs more.
+// timeout from then on, and unledNs more; also when another one has led since the last look.
 func (e *expiry) leads(now int64) bool {
-	leads := e.s.node.Leads()
+	gen, leads := e.s.node.Leading()
 	e.mu.Lock()
-	begins := leads && !e.led
+	begins := leads && (!e.led || gen != e.ledGen)
 	e.led = leads
 	if begins {
-		e.sinceNs = now
+		e.ledGen, e.sinceNs = gen, now
 		clear(e.holders)
 		clear(e.gone) // everybody gets the full timeout
 	}
@@ -265,26 +278,26 @@ func (e *expiry) look(last, now int64) {
 	}
 }
 
-// heardMeanwhile says whether a session that is due has a connection here on which something
-// has come since its silence was judged. If not, the connection is ended.
+// heardMeanwhile says whether something has come of a session since it was judged to be due. If
+// not, its connection here is ended. One that has ended by itself was noted before (parted).
 func (e *expiry) heardMeanwhile(id, now int64) bool {
-	c := e.s.connOf(id)
-	if c == nil || c.endSilence(now) {
-		return false
+	var seen int64
+	if c := e.s.connOf(id); c != nil && !c.endSilence(now) {
+		seen = c.heardNs(now)
 	}
-	seen := c.heardNs(now)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.touch(id, seen)
-	return true
+	l := e.known[id]
+	return l == nil || now < l.seenNs+l.timeoutNs
 }
 
 // collect carries the signs of life of all connections into the tracker.
 func (e *expiry) collect(now int64) {
-	e.signs = e.s.boundSessions(e.signs[:0])
+	e.signs = e.s.signsOfLife(e.signs[:0])
 	defer clear(e.signs)
 	for _, g := range e.signs {
-		seen := g.c.heardNs(now)
+		seen := g.heardNs(now)
 		e.mu.Lock()
 		e.touch(g.session, seen)
 		e.mu.Unlock()

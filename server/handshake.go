@@ -167,6 +167,7 @@ func (s *Server) catchUpNow() error {
 // queued the answer already. A log that stands still must not keep the connections of clients
 // that have given up long ago: nobody reads them meanwhile.
 func (c *conn) proposeHandshake(cmd *state.Command) (state.Outcome, error) {
+	defer c.s.opens(c, cmd.Session)()
 	c.mu.Lock()
 	c.answered = false
 	gen, encoded := c.encode(cmd)

@@ -23,6 +23,9 @@ const (
 // logged says whether an entry waits for the log.
 func (k pendingKind) logged() bool { return k == pendingWrite || k == pendingSync }
 
+// awaited says whether only the log can give what an entry waits for, sooner or later.
+func (k pendingKind) awaited() bool { return k.logged() || k == pendingChange || k == pendingTransfer }
+
 // A pendingRequest is a request that has no reply in the output queue yet.
 type pendingRequest struct {
 	kind    pendingKind
@@ -150,6 +153,9 @@ func (c *conn) push(p pendingRequest) {
 }
 
 func (c *conn) pop() {
+	if c.pending.front().kind.awaited() {
+		c.heard(c.s.nowNs()) // it could not be expected to say anything before
+	}
 	c.s.pendingBytes.Add(-int64(c.pending.front().size))
 	c.s.pendingRequests.Add(-1)
 	if c.pending.front().kind == pendingSync {

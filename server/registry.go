@@ -21,6 +21,7 @@ type registry struct {
 	byWatch   []*conn // index is the watch id
 	freeIDs   []watch.ID
 	sessions  map[int64]*conn
+	opening   map[*conn]int64 // the connections whose create or attach is under way, and its session
 	perAddr   map[netip.Addr]int
 	numbers   uint64 // the last connection number given
 	gen       uint64 // of the node's proposals
@@ -30,7 +31,8 @@ type registry struct {
 
 func newRegistry() registry {
 	return registry{
-		byNumber: map[uint64]*conn{}, sessions: map[int64]*conn{}, perAddr: map[netip.Addr]int{}, accepting: true,
+		byNumber: map[uint64]*conn{}, sessions: map[int64]*conn{}, opening: map[*conn]int64{},
+		perAddr: map[netip.Addr]int{}, accepting: true,
 	}
 }
 
@@ -137,9 +139,32 @@ func (s *Server) boundSessions(list []sign) []sign {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, c := range s.sessions {
-		list = append(list, sign{id, c})
+		list = append(list, sign{id, c, false})
 	}
 	return list
+}
+
+// signsOfLife appends where to look for signs of life: the sessions that are about to get a connection
+// here, and then those that have one, so that none is missed that gets it in between.
+func (s *Server) signsOfLife(list []sign) []sign {
+	s.mu.Lock()
+	for c, id := range s.opening {
+		list = append(list, sign{id, c, true})
+	}
+	s.mu.Unlock()
+	return s.boundSessions(list)
+}
+
+// opens notes that the create or attach of a connection is under way, until over is called.
+func (s *Server) opens(c *conn, session int64) (over func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opening[c] = session
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.opening, c)
+	}
 }
 
 // connections returns all connections, in no order.

@@ -27,11 +27,13 @@ import (
 // the timeout (expiry.over). Else a server that is cut off would answer pings of a session
 // that the leader expires, and two clients would hold one lock. Whom a report shows to have
 // been silent for the whole timeout has no connection any more when it leaves: what the client
-// sends while the leader decides gets no answer.
+// sends while the leader decides gets no answer. Nor has, when the server is acknowledged again,
+// who could not be answered for so long that the leader needed no report.
 //
 //	report  8 boot nonce of the sender
-//	        8 the leader's time in the last acknowledgement; 0 if there is none, or if not
-//	          everything that was heard found room: such a report proves nobody's silence
+//	        8 the leader's time in the last acknowledgement; 0 if there is none, if not
+//	          everything that was heard found room, or if what was sent may not be read yet
+//	          (pace): such a report proves nobody's silence
 //	        each: 8 session  4 milliseconds since it was heard
 //	answer  8 the leader's time  1 writes are refused: there is no room on the disk
 const (
@@ -161,14 +163,19 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	var echo []byte // the leader's time
 	var message []byte
 	var told []farewell
-	for first := true; !s.node.Leads() && s.node.Leader() != ""; first = false {
+	pace := newPace()
+	for !s.node.Leads() && s.node.Leader() != "" {
 		if s.afterEntry() > quarter { // what clients have sent meanwhile is read first
 			wait.Pause(ctx, quarter)
 		}
 		sent := s.nowNs()
+		all, proves := pace.next(sent, s.expiry.tickNs)
+		if proves {
+			s.endSilences(sent)
+		}
 		var more bool
-		message, told, more = s.appendReport(message[:0], told[:0], sent, first)
-		if !more {
+		message, told, more = s.appendReport(message[:0], told[:0], sent, all)
+		if proves && !more {
 			copy(message[8:], echo)
 		}
 		if err := stream.Send(message); err != nil {
@@ -185,6 +192,7 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 		echo = append(echo[:0], answer[:8]...)
 		s.expiry.acknowledged(told)
 		if !more {
+			s.endUnanswered()
 			s.acknowledged(sent)
 			wait.Pause(ctx, quarter)
 		}
@@ -193,25 +201,68 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	return nil
 }
 
+// A pace is how regularly reports are made over a stream. After a break nobody knows whether this
+// process stood still, and what clients have sent meanwhile is not read yet: their silence proves
+// nothing before a quarter of a tick has passed.
+type pace struct{ lastNs, sinceNs int64 }
+
+func newPace() *pace { return &pace{lastNs: math.MinInt64 / 2} }
+
+// next is called before a report. all: it is the first one, or the first after a break.
+func (p *pace) next(now, tickNs int64) (all, proves bool) {
+	if now-p.lastNs > tickNs {
+		all, p.sinceNs = true, now
+	}
+	p.lastNs = now
+	return all, now-p.sinceNs >= tickNs/4
+}
+
+// endSilences ends the connections whose clients have been silent for their whole timeout.
+func (s *Server) endSilences(now int64) {
+	s.signs = s.boundSessions(s.signs[:0])
+	defer clear(s.signs)
+	for _, g := range s.signs {
+		g.c.endSilence(now)
+	}
+}
+
+// endUnanswered comes before the clients are answered again: the leader may have ended sessions
+// without a word from here (expiry.over), by entries of the log that have not come here yet. The
+// clients come back, and learn by the order of the log how it is.
+func (s *Server) endUnanswered() {
+	now, since := s.nowNs(), s.ackedNs.Load()+s.expiry.tickNs
+	if now-since < atLeast(s.cfg.MinSessionTimeoutMs) {
+		return
+	}
+	for _, c := range s.connections() {
+		c.endUnanswered(since, now)
+	}
+}
+
 // appendReport appends a report, but for the leader's time: first what the connections that have
 // ended had left to say, which told gets as well, and then what was heard on the others since
-// the last report, or with all when each of them was heard last. more: not everything found room.
+// the last report, or with all when each of them was heard last. more: not everything found room,
+// and the next report has the rest.
 //
-// Order: a connection that ends in between is in both; one that had ended before was noted as
-// gone first (Server.forget).
+// Order: the connections come first, so one that ends in between is in both; one that had ended
+// before was noted as gone first (Server.forget).
 func (s *Server) appendReport(b []byte, told []farewell, now int64, all bool) (_ []byte, _ []farewell, more bool) {
+	s.signs = s.signsOfLife(s.signs[:0])
+	defer clear(s.signs)
+	if all {
+		for _, g := range s.signs {
+			g.c.reported.Store(0)
+		}
+	}
 	b = binary.BigEndian.AppendUint64(b, s.boot)
 	b = binary.BigEndian.AppendUint64(b, 0)
 	b, told, more = s.expiry.appendGone(b, now, told)
-	s.signs = s.boundSessions(s.signs[:0])
-	defer clear(s.signs)
 	for _, g := range s.signs {
 		if len(b) >= reportHead+reportEntries*reportEntry {
 			return b, told, true
 		}
-		g.c.endSilence(now)
-		seen := g.c.heardNs(now)
-		if seen <= g.c.reported.Load() && !all {
+		seen := g.heardNs(now)
+		if seen <= g.c.reported.Load() {
 			continue
 		}
 		g.c.reported.Store(seen)

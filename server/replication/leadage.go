@@ -59,6 +59,13 @@ func (c *contacts) confirmed(term uint64, others []raft.ServerID, enough int) ti
 	return times[enough-1]
 }
 
+// Leading says whether this server takes commands as the leader, and the generation of proposals: it
+// is another one whenever that has changed meanwhile.
+func (n *Node) Leading() (gen uint64, leads bool) {
+	r, gen := n.queue.current()
+	return gen, r == routeLog
+}
+
 // LeadAge says for how long it has not been confirmed that this server, which takes commands as
 // the leader, leads: nobody else did before that time. It is a few hundred milliseconds while a
 // majority of the members can be reached, and grows when it cannot; false if this server does not

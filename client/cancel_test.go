@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -198,13 +199,52 @@ func endAtFrame(t *testing.T, call longCall, n int) bool {
 		return s.InFlightRequests == 0 && s.InFlightBytes == 0 && s.Background == 0 && s.Waiting == 0
 	})
 	require.NoError(t, c.Sync(testContext(t), "/"), "the next call works")
-	s := c.Stats()
-	require.Zero(t, s.Watches, "step %d", n)
-	require.Zero(t, s.Subscriptions, "step %d", n)
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	require.Empty(t, c.k.watches.entries, "step %d", n)
+	eventually(t, fmt.Sprintf("nothing is watched: step %d", n), func() bool { // the server may be asked to forget it just now
+		s := c.Stats()
+		return s.Watches == 0 && s.Subscriptions == 0 && entries(c) == 0
+	})
 	return reached
+}
+
+// A lateContext runs something when it is first asked why it has ended.
+type lateContext struct {
+	context.Context
+	late func()
+}
+
+func (c *lateContext) Err() error {
+	err := c.Context.Err()
+	if late := c.late; err != nil && late != nil {
+		c.late = nil
+		late()
+	}
+	return err
+}
+
+// The context ends while a fresh read waits for its sync. Before the read is given up, too, both are
+// answered: the caller gets no Watch, and so there must be none.
+func TestFreshReadThatIsAnsweredWhileItIsGivenUpLeavesNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		f := newFake(t, server(func(_ *fakeConn, r fakeRequest) bool {
+			if r.Op == wire.OpSync {
+				<-answer
+			}
+			return false
+		}))
+		c := f.client()
+		ctx, cancel := context.WithCancel(testContext(t))
+		late := &lateContext{ctx, func() { close(answer); synctest.Wait() }}
+		done := make(chan error, 1)
+		go func() {
+			_, _, _, err := c.GetW(late, "/a", Fresh())
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		eventually(t, "nothing is watched", func() bool { return c.Stats().Watches == 0 && entries(c) == 0 })
+	})
 }
 
 // Dial leaves noEnd, wherever its context ends: goleak and the bubble find what is left.

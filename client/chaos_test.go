@@ -55,7 +55,7 @@ func TestRealCounterIsExactOverLostConnections(t *testing.T) {
 		var running sync.WaitGroup
 		for range clients {
 			p := newProxy(t, s.addr, cutAtRandom(12))
-			c := p.dial(t, fastRetry(), WithTimeout(5*time.Second))
+			c := p.dial(t, fastRetry(), WithTimeout(30*time.Second))
 			running.Go(func() {
 				for range adds {
 					switch err := add(ctx, c); {
@@ -192,7 +192,7 @@ func TestRealWatchersMissNothingOverLostConnections(t *testing.T) {
 		mirrors := []*mirror{{nodes: map[string]string{}}, {nodes: map[string]string{}}}
 		for i, m := range mirrors {
 			p := newProxy(t, s.addr, cutAtRandom(40))
-			opts := []Option{fastRetry(), WithTimeout(5 * time.Second)}
+			opts := []Option{fastRetry(), WithTimeout(30 * time.Second)}
 			if i == 1 {
 				opts = append(opts, WithLegacyServer())
 			}
@@ -205,11 +205,11 @@ func TestRealWatchersMissNothingOverLostConnections(t *testing.T) {
 		}
 		var last atomic.Int32
 		p := newProxy(t, s.addr, cutAtRandom(20))
-		chain := p.dial(t, fastRetry(), WithTimeout(5*time.Second))
+		chain := p.dial(t, fastRetry(), WithTimeout(30*time.Second))
 		watching.Go(func() { followOne(run, t, chain, "/t", &last) })
 		for i := range 4 {
 			p := newProxy(t, s.addr, cutAtRandom(30))
-			c := p.dial(t, fastRetry(), WithTimeout(5*time.Second))
+			c := p.dial(t, fastRetry(), WithTimeout(30*time.Second))
 			writing.Go(func() { writeAtRandom(ctx, c, rand.New(rand.NewPCG(uint64(i), 1)), 200) })
 		}
 		writing.Wait()
@@ -273,7 +273,8 @@ func writeAtRandom(ctx context.Context, c *Client, rnd *rand.Rand, n int) {
 	}
 }
 
-// T3 in real time: the network goes silent; the holder knows it before the others can.
+// T3 in real time: the network goes silent; the holder knows it before the others can. Virtual time
+// tells more of it, see TestSessionIsLostHereBeforeItIsLostThere; this is with servers that are none of ours, too.
 func TestRealSilenceIsNoticedBeforeTheServerGivesUp(t *testing.T) {
 	forEachServer(t, func(t *testing.T, s realServer) {
 		plain, ctx := s.dial(t), testContext(t)
@@ -281,41 +282,63 @@ func TestRealSilenceIsNoticedBeforeTheServerGivesUp(t *testing.T) {
 		for i := range 20 {
 			p := newProxy(t, s.addr, nil)
 			c := p.dial(t, WithTimeout(time.Second))
+			path := fmt.Sprintf("/hold-%d", i)
+			hold, w := holdOne(t, ctx, c, plain, path)
 			holders.Go(func() {
-				path := fmt.Sprintf("/hold-%d", i)
-				hold := c.Session()
-				_, _, err := c.Create(ctx, path, nil, ModeEphemeral, nil)
-				require.NoError(t, err)
-				_, _, w, err := plain.ExistsW(ctx, path)
-				require.NoError(t, err)
 				p.silent.Store(true)
-				<-hold.Done()
-				require.Empty(t, w.C(), "the others were told first")
-				require.ErrorIs(t, hold.Err(), ErrSessionLapsed)
 				ev, err := w.Wait(ctx)
-				require.NoError(t, err)
-				require.Equal(t, EventDeleted, ev.Type)
+				valid := hold.Valid() // a matter of clocks; how early Done tells depends on how late a timer fires
+				if err != nil || ev.Type != EventDeleted || valid {
+					t.Errorf("%s: the others were told of %v, %v, and the holder thinks that it holds: %v", path, ev, err, valid)
+				}
+				<-hold.Done()
+				if !errors.Is(hold.Err(), ErrSessionLapsed) {
+					t.Errorf("%s: the hold ended with %v", path, hold.Err())
+				}
 			})
 		}
 		holders.Wait()
 	})
 }
 
+// holdOne makes an ephemeral node that others watch, in a session that is so short that it may be over
+// when all is ready: then it begins anew.
+func holdOne(t *testing.T, ctx context.Context, c, others *Client, path string) (*Session, *Watch) {
+	t.Helper()
+	for {
+		hold, err := c.AwaitSession(ctx)
+		require.NoError(t, err)
+		if _, _, err = c.ProtectedCreate(ctx, path, nil, ModeEphemeral, nil, Unique(), In(hold)); err == nil {
+			_, exists, w, err := others.ExistsW(ctx, path, Fresh())
+			require.NoError(t, err)
+			if exists && hold.Valid() {
+				return hold, w
+			}
+			require.NoError(t, w.Remove(ctx))
+		}
+		require.NoError(t, ctx.Err(), "%v", err)
+	}
+}
+
 // pausedHolder is the other process of the next test: it holds an ephemeral node, and when a
 // line comes in says whether it still thinks so, and what a guarded write does.
 func pausedHolder(addr string) {
-	ctx := context.Background()
-	c, err := Dial(ctx, addr, WithTimeout(time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
+	defer cancel()
+	c, err := Dial(ctx, addr, WithTimeout(2*time.Second))
 	if err != nil {
 		panic(err)
 	}
-	hold := c.Session()
-	path, _, err := c.Create(ctx, "/held", nil, ModeEphemeral, nil)
-	if err != nil {
-		panic(err)
+	const path = "/held"
+	var hold *Session
+	for hold == nil || err != nil || !hold.Valid() { // it begins anew if the machine stands still meanwhile
+		if hold, err = c.AwaitSession(ctx); err != nil {
+			panic(err)
+		}
+		_, _, err = c.ProtectedCreate(ctx, path, nil, ModeEphemeral, nil, Unique(), In(hold))
 	}
 	guard := c.OpCheck(path, AnyVersion)
-	fmt.Println("holding", hold.Valid())
+	fmt.Println("holding")
 	bufio.NewScanner(os.Stdin).Scan()
 	valid := hold.Valid() // before any timer had a chance to say so
 	_, err = c.Multi().Add(guard).Set("/written", []byte("by the paused"), AnyVersion).Commit(ctx)
@@ -339,7 +362,7 @@ func TestRealPausedProcessKnowsThatItLost(t *testing.T) {
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		lines := bufio.NewScanner(out)
 		require.True(t, lines.Scan())
-		require.Equal(t, "holding true", lines.Text())
+		require.Equal(t, "holding", lines.Text())
 
 		require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 		_, held, w, err := c.ExistsW(ctx, "/held")

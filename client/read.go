@@ -148,8 +148,13 @@ func (cl *call) pair(ctx context.Context, c *Client) (loss, err error) {
 		return nil, cl.gaveUp(repeatRead, err, false)
 	}
 	if loss, err = sync.outcome(ctx); loss != nil || err != nil {
-		if cl.k.abandon(cl.r) == fateSent {
+		switch cl.k.abandon(cl.r) {
+		case fateSent:
 			cl.r = nil
+		case fateAnswered: // after the sync was given up
+			cl.k.mu.Lock()
+			cl.k.watches.unregister(cl.k, cl.r)
+			cl.k.mu.Unlock()
 		}
 		return loss, err
 	}

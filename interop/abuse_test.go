@@ -52,8 +52,7 @@ func standBy(t *testing.T, s *server) *bystander {
 	return b
 }
 
-// calm ends the bystander and says whether it was served all the time. The bound is wide:
-// the machine is shared by the servers, the attackers and other tests.
+// calm ends the bystander and says whether it was served all the time.
 func (b *bystander) calm() {
 	b.t.Helper()
 	close(b.stop)
@@ -62,10 +61,25 @@ func (b *bystander) calm() {
 		b.t.Errorf("a client that did nothing wrong: %v", b.failure)
 		return
 	}
-	slices.Sort(b.waits)
-	if p99 := b.waits[len(b.waits)*99/100]; p99 > 2*time.Second {
-		b.t.Errorf("a client that did nothing wrong waited %v at the 99th percentile of %d requests", p99, len(b.waits))
+	if slow := tooSlow(b.waits); slow != "" {
+		b.t.Errorf("a client that did nothing wrong %s", slow)
 	}
+}
+
+// tooSlow says what is wrong with how long requests took; empty: nothing. The bounds are wide:
+// the machine is shared by the servers, the attackers and other tests, and it may stand still,
+// or its disk, for a second or two, which is all that the slowest of a few dozen requests shows.
+// Whom an attack keeps from being served waits with most requests, or until the attack ends.
+func tooSlow(waits []time.Duration) string {
+	if len(waits) == 0 {
+		return ""
+	}
+	slices.Sort(waits)
+	median, p99 := waits[len(waits)/2], waits[len(waits)*99/100]
+	if median > time.Second || p99 > 10*time.Second {
+		return fmt.Sprintf("waited %v at the median and %v at the 99th percentile of %d requests", median, p99, len(waits))
+	}
+	return ""
 }
 
 // TestAbuseGarbage sends what is no ZooKeeper frame at all: closed at once.
@@ -93,7 +107,7 @@ func TestAbuseGarbage(t *testing.T) {
 		for name, p := range garbage {
 			c := dialRaw(t, s.addr)
 			_ = c.sendBytes(p)
-			if !c.closedWithin(5 * time.Second) {
+			if !c.closedWithin(patience) {
 				t.Errorf("%s: the connection stays open", name)
 			}
 		}
@@ -177,7 +191,7 @@ func TestAbuseSlowHandshake(t *testing.T) {
 }
 
 // awaitHangUp waits until the server has closed each connection: not so soon that it would
-// hit an honest slow client, and not later than after half a minute.
+// hit an honest slow client, and not later than after a minute, though its limit is ten seconds.
 func awaitHangUp(t *testing.T, conns map[string]net.Conn) {
 	t.Helper()
 	start := time.Now()
@@ -187,7 +201,7 @@ func awaitHangUp(t *testing.T, conns map[string]net.Conn) {
 	}
 	ends := make(chan end, len(conns))
 	for name, c := range conns {
-		_ = c.SetReadDeadline(start.Add(40 * time.Second))
+		_ = c.SetReadDeadline(start.Add(patience))
 		go func() {
 			_, _ = io.Copy(io.Discard, c)
 			ends <- end{name, time.Since(start)}
@@ -195,7 +209,7 @@ func awaitHangUp(t *testing.T, conns map[string]net.Conn) {
 	}
 	for range conns {
 		e := <-ends
-		if e.took < 2*time.Second || e.took > 30*time.Second {
+		if e.took < 2*time.Second || e.took > time.Minute {
 			t.Errorf("%s: closed after %v", e.name, e.took)
 		}
 	}
@@ -247,12 +261,12 @@ func TestAbuseManySessions(t *testing.T) {
 	forEachServer(t, settings{byRequest: true}, func(t *testing.T, s *server) {
 		b := standBy(t, s)
 		for range 1000 {
-			c := openSession(t, s.addr, 2000)
+			c := openSession(t, s.addr, 5000)
 			c.must(opCreate, createBody("/many-", nil, 3))
 			_ = c.conn.Close()
 		}
 		observer := openSession(t, s.addr, 20000)
-		waitFor(t, patience, "a thousand sessions expire", func() bool {
+		s.waitInPeace(t, "a thousand sessions expire", func() bool {
 			r := observer.must(opGetChildren, readBody("/", false))
 			return len((&cursor{b: r.rest}).strs()) == 2 // zookeeper and bystander
 		})
@@ -443,7 +457,7 @@ func TestAbuseHalfOpen(t *testing.T) {
 		}
 		observer := openSession(t, s.addr, 20000)
 		k := &talk{t: t, addr: s.addr}
-		waitFor(t, patience, "the connections of the dead are closed", func() bool {
+		s.waitInPeace(t, "the connections of the dead are closed", func() bool {
 			observer.must(opPing, nil)
 			return number(t, k.mntr()["zk_num_alive_connections"]) <= 2
 		})

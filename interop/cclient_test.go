@@ -28,6 +28,6 @@ func TestCClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		runProgram(t, nil, exec.Command(bin, s.addr, startProxies(t, s.addr)))
+		runProgram(t, nil, exec.Command(bin, s.addr, startProxies(t, s, s.addr)))
 	})
 }

@@ -185,6 +185,6 @@ func secureSettings(k *keys, more map[string]string) settings {
 func tlsArgs(t *testing.T, s *server, k *keys) []string {
 	t.Helper()
 	args := javaAddresses(t, s)
-	return append(args, "-Dinterop.secure="+s.secureAddr, "-Dinterop.secureControl="+startProxies(t, s.secureAddr), "-Dinterop.keyStore="+k.clientStore, "-Dinterop.trustStore="+k.clientTrust,
+	return append(args, "-Dinterop.secure="+s.secureAddr, "-Dinterop.secureControl="+startProxies(t, s, s.secureAddr), "-Dinterop.keyStore="+k.clientStore, "-Dinterop.trustStore="+k.clientTrust,
 		"-Dinterop.strangerStore="+k.strangerStore, "-Dinterop.storePassword="+k.password, "-Dinterop.dn="+k.clientDN)
 }

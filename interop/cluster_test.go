@@ -47,7 +47,9 @@ func newCluster(t *testing.T, kind string, want settings) *cluster {
 		_, election, _ := net.SplitHostPort(freeport.Addr(t))
 		c.peers = append(c.peers, freeport.Addr(t)+":"+election)
 	}
-	config := map[string]string{"initLimit": "20", "syncLimit": "10"}
+	// With a syncLimit of half a minute a member keeps its clients while a machine stands still, and
+	// then one after another, in the election and with their disks.
+	config := map[string]string{"initLimit": "20", "syncLimit": "60"}
 	for i, s := range c.members {
 		s.cluster = c
 		line := c.peers[i]
@@ -75,9 +77,9 @@ func (c *cluster) addrs() string {
 }
 
 // awaitLeader returns the member that says that it leads, apart from the ones left out: it
-// asks them nothing. It gives up when nobody leads for a minute, or when stop says so.
+// asks them nothing. It gives up when nobody leads for long, or when stop says so.
 func (c *cluster) awaitLeader(stop func() bool, leftOut ...*server) (*server, error) {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for {
 		for _, s := range c.without(leftOut...) {
 			if s.mode() == "leader" {
@@ -88,7 +90,7 @@ func (c *cluster) awaitLeader(stop func() bool, leftOut ...*server) (*server, er
 			return nil, nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("nobody leads for a minute")
+			return nil, fmt.Errorf("nobody leads for %v", patience)
 		}
 		time.Sleep(5 * time.Millisecond) // between two looks at the condition
 	}

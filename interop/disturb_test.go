@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,7 +29,8 @@ type disturber struct {
 	kicked chan chan struct{} // asks for a kill now; closed behind the kill
 	stop   chan struct{}
 	done   chan struct{}
-	err    error // why it gave up, after done
+	deed   sync.Mutex // held from a kill until the cluster has recovered, and by who wants peace
+	err    error      // why it gave up, after done
 
 	leaders, followers, pauses int // what it did, after done
 }
@@ -58,12 +60,32 @@ func (c *cluster) disturb(t *testing.T) *server {
 // disturbed says whether the other members are killed now and then.
 func (s *server) disturbed() bool { return s.cluster != nil && s.cluster.disturber != nil }
 
+// inPeace waits until all members are there, and keeps them alive until release is called. It
+// is for tests that wait for the end of a session: every new leader grants each session its
+// whole time anew, and some more, so that none ends while leaders die faster than that.
+func (s *server) inPeace() (release func()) {
+	if !s.disturbed() {
+		return func() {}
+	}
+	s.cluster.disturber.deed.Lock()
+	return s.cluster.disturber.deed.Unlock
+}
+
+// waitInPeace is waitFor for what only a leader that lives for some seconds does.
+func (s *server) waitInPeace(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	defer s.inPeace()()
+	waitFor(t, patience, what, cond)
+}
+
 // run owns the members but the spared one until stop is closed.
 func (d *disturber) run() {
 	defer close(d.done)
 	var waiting chan struct{}
 	for d.err == nil {
+		d.deed.Lock()
 		d.err = d.once(waiting)
+		d.deed.Unlock()
 		waiting = nil
 		pace := disturbPaceFrom + rand.N(disturbPaceTo-disturbPaceFrom)
 		select {

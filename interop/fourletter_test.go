@@ -189,6 +189,14 @@ func TestMntrKeys(t *testing.T) {
 // checkMntrKeys compares the keys of mntr with those in a file.
 func checkMntrKeys(t *testing.T, s *server, golden string) {
 	t.Helper()
+	for _, wrong := range wrongMntrKeys(t, s, golden) {
+		t.Error(wrong)
+	}
+}
+
+// wrongMntrKeys says what is wrong with the keys of mntr, by those in a file.
+func wrongMntrKeys(t *testing.T, s *server, golden string) (wrong []string) {
+	t.Helper()
 	c := openSession(t, s.addr, 10000)
 	c.must(opGetData, readBody("/", false))
 	k := &talk{t: t, addr: s.addr}
@@ -212,14 +220,15 @@ func checkMntrKeys(t *testing.T, s *server, golden string) {
 		metric := summaryPrefix.ReplaceAllString(strings.TrimPrefix(key, "zk_"), "")
 		switch there := slices.Contains(keys, key); {
 		case !there && (s.kind == zookeeper || mntrLeftOut[metric] == ""):
-			t.Errorf("mntr has no key %s", key)
+			wrong = append(wrong, "mntr has no key "+key)
 		case there && s.kind == zkd && mntrLeftOut[metric] != "":
-			t.Errorf("mntr has the key %s, which bydesign_test.go says is left out", key)
+			wrong = append(wrong, "mntr has the key "+key+", which bydesign_test.go says is left out")
 		}
 	}
 	if !strings.HasPrefix(s.ask("mntr"), "zk_version\t") {
-		t.Error("the first line of mntr is not zk_version")
+		wrong = append(wrong, "the first line of mntr is not zk_version")
 	}
+	return wrong
 }
 
 // TestFourLetterWhitelist asks a server that allows only some words.
@@ -249,7 +258,7 @@ var summaryPrefix = regexp.MustCompile(`^(avg|min|max|cnt|sum|p50|p95|p99|p999)_
 // answer returns what the server says to a word.
 func (k *talk) answer(word string) string {
 	k.t.Helper()
-	out, err := fourLetter(k.addr, word, 20*time.Second)
+	out, err := fourLetter(k.addr, word, patience)
 	if err != nil {
 		k.t.Fatalf("%s: %v", word, err)
 	}
@@ -259,7 +268,7 @@ func (k *talk) answer(word string) string {
 // word logs the masked answer to a word.
 func (k *talk) word(word string) {
 	k.t.Helper()
-	out, err := fourLetter(k.addr, word, 20*time.Second)
+	out, err := fourLetter(k.addr, word, patience)
 	if err != nil {
 		out += " (reset)" // closed with our bytes unread
 	}

@@ -19,6 +19,7 @@ func TestGoZookeeper(t *testing.T) {
 	forEachServer(t, settings{jvm: quickReaping}, func(t *testing.T, s *server) {
 		g := &goClients{server: s}
 		g.conn = g.connect(t, s.addr, 20*time.Second)
+		expiry := g.beginExpiry(t)
 		t.Run("nodes", g.nodes)
 		t.Run("errors", g.errors)
 		t.Run("acl-and-auth", g.aclAndAuth)
@@ -27,7 +28,7 @@ func TestGoZookeeper(t *testing.T) {
 		t.Run("protected-create", g.protectedCreate)
 		t.Run("lock", g.lock)
 		t.Run("reconnect", g.reconnect)
-		t.Run("expiry", g.expiry)
+		t.Run("expiry", expiry)
 		t.Run("pipelined", g.pipelined)
 		t.Run("four-letter-words", g.fourLetterWords)
 	})
@@ -86,7 +87,7 @@ func (g *goClients) nodes(t *testing.T) {
 	}
 	_, err = c.CreateContainer("/go/c", nil, zk.FlagContainer, goOpen)
 	check("create a container", err)
-	_, err = c.CreateTTL("/go/t", nil, zk.FlagTTL, goOpen, 200*time.Millisecond)
+	_, err = c.CreateTTL("/go/t", nil, zk.FlagTTL, goOpen, time.Hour)
 	check("create a TTL node", err)
 	st, err := c.Set("/go", []byte("two"), 0)
 	check("set", err)
@@ -111,10 +112,17 @@ func (g *goClients) nodes(t *testing.T) {
 	if path != "/go" {
 		t.Errorf("sync gives %q", path)
 	}
-	waitFor(t, patience, "the TTL node is removed", func() bool {
-		ok, _, err := c.Exists("/go/t")
+	_, err = c.CreateTTL("/go/short", nil, zk.FlagTTL, goOpen, 200*time.Millisecond)
+	check("create a TTL node", err)
+	g.server.waitInPeace(t, "the TTL node is removed", func() bool {
+		ok, _, err := c.Exists("/go/short")
 		return err == nil && !ok
 	})
+	ok, _, err = c.Exists("/go/t")
+	check("exists", err)
+	if !ok {
+		t.Error("the TTL node is removed before its time")
+	}
 	check("delete", c.Delete(name, -1))
 }
 
@@ -307,10 +315,13 @@ func (g *goClients) reconnect(t *testing.T) {
 	}
 }
 
-func (g *goClients) expiry(t *testing.T) {
+// beginExpiry makes a session that is cut off at once. Its end is looked at by the subtest that it
+// returns, when most of the timeout has passed beside others: it is long enough for a machine
+// that stands still for a moment.
+func (g *goClients) beginExpiry(t *testing.T) func(*testing.T) {
 	p := startProxy(t, g.server.addr)
 	var expired atomic.Bool
-	c := g.connect(t, p.addr, 1500*time.Millisecond, func(e zk.Event) {
+	c := g.connect(t, p.addr, 5*time.Second, func(e zk.Event) {
 		if e.State == zk.StateExpired {
 			expired.Store(true)
 		}
@@ -319,13 +330,15 @@ func (g *goClients) expiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.order("refuse")
-	waitFor(t, patience, "the ephemeral goes", func() bool {
-		ok, _, err := g.conn.Exists("/go-expiry")
-		return err == nil && !ok
-	})
-	p.order("pass")
-	waitFor(t, patience, "the client is told", expired.Load)
-	waitFor(t, patience, "a new session", func() bool { return c.State() == zk.StateHasSession })
+	return func(t *testing.T) {
+		g.server.waitInPeace(t, "the ephemeral goes", func() bool {
+			ok, _, err := g.conn.Exists("/go-expiry")
+			return err == nil && !ok
+		})
+		p.order("pass")
+		waitFor(t, patience, "the client is told", expired.Load)
+		waitFor(t, patience, "a new session", func() bool { return c.State() == zk.StateHasSession })
+	}
 }
 
 func (g *goClients) pipelined(t *testing.T) {

@@ -20,7 +20,7 @@ func javaAddresses(t *testing.T, s *server) []string {
 	if s.cluster != nil {
 		members = clusterSize
 	}
-	return []string{"-Dinterop.server=" + s.addr, "-Dinterop.control=" + startProxies(t, s.addr), fmt.Sprintf("-Dinterop.members=%d", members)}
+	return []string{"-Dinterop.server=" + s.addr, "-Dinterop.control=" + startProxies(t, s, s.addr), fmt.Sprintf("-Dinterop.members=%d", members)}
 }
 
 // quickReaping makes the server look for empty containers and aged TTL nodes often.

@@ -17,7 +17,7 @@ func TestKazoo(t *testing.T) {
 		if s.kind == zookeeper {
 			known["pipelined-sets-before-add-auth"] = "ZooKeeper answers auth before the requests that came earlier, and kazoo takes that reply for the oldest of them"
 		}
-		cmd := exec.Command(systemPython, "-B", "python/kazoo_checks.py", s.addr, startProxies(t, s.addr))
+		cmd := exec.Command(systemPython, "-B", "python/kazoo_checks.py", s.addr, startProxies(t, s, s.addr))
 		runProgram(t, known, cmd)
 	})
 }

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// programLimit ends a client program that hangs; the whole suite of one takes seconds.
-const programLimit = 4 * time.Minute
+// programLimit ends a client program that hangs; the whole suite of one takes seconds. It is
+// longer than the programs themselves wait for a check, so that they can say which one it was.
+const programLimit = 5 * time.Minute
 
 // runProgram runs a client program and makes a subtest of each line that it prints:
 //

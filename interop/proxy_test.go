@@ -9,13 +9,17 @@ import (
 	"testing"
 )
 
-// startProxies lets client programs have proxies in front of the server at target: each
-// connection to the returned address makes a new one, says where its clients connect, and
-// takes its orders, one line each, answered by "ok" and the number of connections accepted
-// so far. The proxy ends with that connection.
-func startProxies(t testing.TB, target string) string {
+// startProxies lets client programs have proxies in front of a server, at target, which is one
+// of its addresses: each connection to the returned address makes a new one, says where its
+// clients connect, and takes its orders, one line each, answered by "ok" and the number of
+// connections accepted so far. The proxy ends with that connection.
+//
+// Beside those of the proxy there is the order peace, for the checks that wait for the end of
+// a session: until the proxy ends, the members of a disturbed cluster are left alive.
+func startProxies(t testing.TB, s *server, target string) string {
 	t.Helper()
 	l := listenLoopback(t)
+	peace := &truce{server: s}
 	var running sync.WaitGroup
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -27,7 +31,7 @@ func startProxies(t testing.TB, target string) string {
 			if err != nil {
 				return
 			}
-			running.Go(func() { takeOrders(c, target) })
+			running.Go(func() { takeOrders(c, target, peace) })
 		}
 	})
 	return l.Addr().String()
@@ -35,7 +39,7 @@ func startProxies(t testing.TB, target string) string {
 
 // takeOrders is the life of one proxy that a program asked for. It ends when the program
 // closes its end, or is gone.
-func takeOrders(c net.Conn, target string) {
+func takeOrders(c net.Conn, target string, peace *truce) {
 	defer c.Close()
 	p, err := newProxy(target)
 	if err != nil {
@@ -44,7 +48,36 @@ func takeOrders(c net.Conn, target string) {
 	defer p.close()
 	_, _ = fmt.Fprintln(c, p.addr)
 	for in := bufio.NewScanner(c); in.Scan(); {
+		if in.Text() == "peace" {
+			peace.begin()
+			defer peace.end()
+		}
 		_, _ = fmt.Fprintf(c, "ok %d\n", p.order(in.Text()))
+	}
+}
+
+// truce is one peace for all checks of a program that want it at the same time.
+type truce struct {
+	server  *server
+	mu      sync.Mutex
+	holders int
+	release func() // while there are holders
+}
+
+func (t *truce) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holders == 0 {
+		t.release = t.server.inPeace()
+	}
+	t.holders++
+}
+
+func (t *truce) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holders--; t.holders == 0 {
+		t.release()
 	}
 }
 

@@ -37,7 +37,7 @@ var handshakeCases = []rawCase{
 	}},
 	{"timeout-negotiation", func(k *talk) {
 		for _, ms := range []int32{0, -5, 1, 499, 500, 12345, 599999, 600001, 99999999} {
-			k.connect("", fmt.Sprintf("timeout %d", ms), connectRequest{timeoutMs: ms, password: make([]byte, 16)}).end()
+			k.connect("", fmt.Sprintf("timeout %d", ms), connectRequest{timeoutMs: ms, password: make([]byte, 16)}).endAtOnce()
 		}
 	}},
 	{"client-ahead-of-server", func(k *talk) {

@@ -235,7 +235,7 @@ func cliSeveralAddresses(t *testing.T, c *cluster) {
 func (c *cluster) withSessions() []*server {
 	var found []*server
 	for _, s := range c.members {
-		if out, err := fourLetter(s.addr, "cons", 5*time.Second); err == nil && strings.Contains(out, "sid=0x") {
+		if out, err := fourLetter(s.addr, "cons", patience); err == nil && strings.Contains(out, "sid=0x") {
 			found = append(found, s)
 		}
 	}

@@ -19,7 +19,7 @@ func TestTLS(t *testing.T) {
 		t.Run("java", func(t *testing.T) { runProgram(t, nil, javaProgram(t, "TlsChecks", tlsArgs(t, s, k)...)) })
 		t.Run("kazoo", func(t *testing.T) {
 			needFiles(t, "python3-kazoo", systemPython, "/usr/lib/python3/dist-packages/kazoo/client.py")
-			runProgram(t, nil, exec.Command(systemPython, "-B", "python/tls_checks.py", s.secureAddr, startProxies(t, s.secureAddr), k.caPEM, k.clientPEM, k.clientKey))
+			runProgram(t, nil, exec.Command(systemPython, "-B", "python/tls_checks.py", s.secureAddr, startProxies(t, s, s.secureAddr), k.caPEM, k.clientPEM, k.clientKey))
 		})
 		t.Run("words-inside-tls", func(t *testing.T) { wordsInsideTLS(t, s, k) })
 		t.Run("old-versions", func(t *testing.T) { oldTLS(t, s, k) })

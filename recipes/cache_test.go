@@ -16,11 +16,19 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// create makes a persistent node.
+// create makes a persistent node that is not there.
 func create(t testing.TB, c *client.Client, path, data string) {
 	t.Helper()
-	_, _, err := c.Create(testContext(t), path, []byte(data), client.ModePersistent, nil, client.MakeParents())
-	require.NoError(t, err)
+	for again := false; ; again = true {
+		_, _, err := c.Create(testContext(t), path, []byte(data), client.ModePersistent, nil, client.MakeParents())
+		switch {
+		case errors.Is(err, client.ErrUncertain): // a cluster has lost its leader
+			continue
+		case !again || !errors.Is(err, client.ErrNodeExists):
+			require.NoError(t, err)
+		}
+		return
+	}
 }
 
 func set(t testing.TB, c *client.Client, path, data string) {

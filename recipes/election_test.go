@@ -198,7 +198,7 @@ func TestResignEndsTheTurnAndNotTheCandidacy(t *testing.T) {
 func TestNodeOfADeadSessionIsNotOurs(t *testing.T) {
 	r := newRig(t)
 	var p tap
-	c := r.dial(p.option(), client.WithTimeout(2*time.Second))
+	c := r.dial(p.option(), client.WithTimeout(5*time.Second))
 	e := NewElection(c, "/election")
 	p.silent.Store(true) // the server keeps the session, we give it up
 	old := c.Session()

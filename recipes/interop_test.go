@@ -219,7 +219,20 @@ func (g *gozk) attempt(t *testing.T, limit time.Duration) (held bool, err error)
 	}
 }
 
-func (g *gozk) release(t *testing.T) { t.Helper(); require.NoError(t, g.l.Unlock()) }
+// release tries again when its connection was cut just before.
+func (g *gozk) release(t *testing.T) {
+	t.Helper()
+	for again := false; ; again = true {
+		err := g.l.Unlock()
+		switch {
+		case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer):
+			continue
+		case !again || !errors.Is(err, zk.ErrNoNode):
+			require.NoError(t, err)
+		}
+		return
+	}
+}
 
 // exclude says that each of two respects the other.
 func exclude(t *testing.T, a, b holder) {

@@ -162,7 +162,7 @@ var protections = []protection{
 // those that must fail. It takes minutes, so it has to be asked for: -mutants=all.
 func TestProtectionsAreNeeded(t *testing.T) {
 	if *planted == "" {
-		t.Skip("it takes minutes: go test ./recipes -run TestProtectionsAreNeeded -mutants=all -timeout 60m -v")
+		t.Skip("it takes minutes: go test ./recipes -run TestProtectionsAreNeeded -mutants=all -timeout 2h -v")
 	}
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)

@@ -83,7 +83,10 @@ func TestLockEndsWithItsContextAndLeavesNothing(t *testing.T) {
 		_, err = mb.Lock(ctx)
 		require.ErrorIs(t, err, why)
 		r.queued(a, "/lock", before)
-		eventually(t, "no watch but the holder's", func() bool { return r.watches() == a.Stats().Watches })
+		eventually(t, "no watch but the holder's", func() bool {
+			n, ok := r.watches()
+			return ok && n == a.Stats().Watches
+		})
 		release(t, la)
 	})
 }
@@ -177,13 +180,12 @@ func TestHoldIsLostHereBeforeItIsLostThere(t *testing.T) {
 				w := start(t, testContext(t), NewMutex(next, path, opts...).Lock)
 				p.silent.Store(true)
 				lb := w.got()
-				select {
-				case <-l.Done():
-				default:
+				if l.Valid() { // a matter of clocks; how early Done tells depends on how late a timer fires
 					t.Error("the next one holds the lock and the first does not know that it has lost it")
 				}
-				if !errors.Is(l.Err(), ErrSessionLost) || l.Valid() {
-					t.Errorf("error %v, valid %v", l.Err(), l.Valid())
+				await(t, "the first is told", l.Done())
+				if !errors.Is(l.Err(), ErrSessionLost) {
+					t.Errorf("error %v", l.Err())
 				}
 				p.silent.Store(false)
 				p.cut()

@@ -23,7 +23,7 @@ import (
 // pausedHolder is the process that TestPausedHolder stops: it holds a lock, says so, and when it
 // is told to go on writes what it had in mind, first thing.
 func pausedHolder(addr string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*testLimit)
 	defer cancel()
 	c, err := client.Dial(ctx, addr, client.WithTimeout(500*time.Millisecond))
 	if err != nil {

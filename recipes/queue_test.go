@@ -146,11 +146,12 @@ func TestCuratorQueueKnowsTimesAndIDs(t *testing.T) {
 	r := newRig(t)
 	q := newTestQueue(t, r.dial(), QueueCurator)
 	began := time.Now()
-	require.NoError(t, q.Put(testContext(t), "later", At(began.Add(150*time.Millisecond))))
-	require.NoError(t, q.Put(testContext(t), "sooner", At(began.Add(50*time.Millisecond))))
+	require.NoError(t, q.Put(testContext(t), "much later", At(began.Add(time.Hour))))
 	_, ok, err := q.TryTake(testContext(t))
 	require.NoError(t, err)
 	require.False(t, ok)
+	require.NoError(t, q.Put(testContext(t), "later", At(began.Add(150*time.Millisecond))))
+	require.NoError(t, q.Put(testContext(t), "sooner", At(began.Add(50*time.Millisecond))))
 	for _, want := range []string{"sooner", "later"} {
 		s, err := q.Take(testContext(t))
 		require.NoError(t, err)
@@ -166,6 +167,9 @@ func TestCuratorQueueKnowsTimesAndIDs(t *testing.T) {
 	s, err := q.Take(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, "b", s)
+	left := r.children(q.c, "/queue")
+	require.Len(t, left, 1, "what is due in an hour")
+	remove(t, q.c, "/queue/"+left[0])
 	q.Close()
 }
 

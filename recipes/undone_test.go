@@ -113,7 +113,7 @@ func TestLookAtOurNodeDoesNotHoldUpTheEndOfTheHold(t *testing.T) {
 		want    error
 	}{
 		"session": {nil, 5 * time.Second, ErrSessionLost},
-		"MaxHold": {[]Option{MaxHold(time.Second)}, 30 * time.Second, ErrMaxHold},
+		"MaxHold": {[]Option{MaxHold(4 * time.Second)}, 30 * time.Second, ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

@@ -2,10 +2,12 @@ package zkdtest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/internal/local"
 	"github.com/zkd-project/zkd/server/replication/peer/memnet"
@@ -145,11 +147,19 @@ func (c *Cluster) ExpireSession(id int64) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	srv := c.c.Server(max(c.c.Leader(), 1))
-	if srv == nil {
-		c.t.Fatal("zkdtest: ExpireSession without a leader")
+	err := errors.New("no leader")
+	for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) { // between two tries
+		leader := c.c.Leader()
+		if leader == 0 {
+			continue
+		}
+		srv := c.c.Server(leader)
+		if srv == nil {
+			continue // it was killed just now
+		}
+		if err = srv.ExpireSession(ctx, id); err == nil {
+			return
+		}
 	}
-	if err := srv.ExpireSession(ctx, id); err != nil {
-		c.t.Fatalf("zkdtest: expire session 0x%x: %v", uint64(id), err)
-	}
+	c.t.Fatalf("zkdtest: expire session 0x%x: %v", uint64(id), err)
 }

@@ -30,13 +30,18 @@ func (l *link) close() {
 	_ = l.far.Close()
 }
 
-// drain ends the link so that what was written still arrives: a connection that is closed while
-// bytes wait to be read is reset, and what was sent is lost with it. The pumps go on and throw away
-// what comes until both sides have closed.
-func (l *link) drain() {
+// last writes a frame behind which the link ends, so that it still arrives: a connection that is closed
+// while bytes wait to be read is reset, and what was sent is lost with it. The pumps go on and throw
+// away what comes until both sides have closed. They do so before the frame is written: its answer may
+// come before the next line.
+func (l *link) last(frame []byte, dst net.Conn) {
 	l.mu.Lock()
 	l.ended = true
 	l.mu.Unlock()
+	if _, err := dst.Write(frame); err != nil {
+		l.close()
+		return
+	}
 	for _, nc := range []net.Conn{l.near, l.far} {
 		if half, ok := nc.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
@@ -86,14 +91,14 @@ func (l *link) pump(dir Direction, src, dst net.Conn) {
 			continue
 		case cut:
 			return
+		case cutAfter:
+			l.last(frame, dst)
+			continue
 		case garbage:
 			frame = what.bytes
 		}
 		if _, err := dst.Write(frame); err != nil {
 			return
-		}
-		if what.do == cutAfter {
-			l.drain()
 		}
 	}
 }

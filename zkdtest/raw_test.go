@@ -3,6 +3,7 @@ package zkdtest_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -27,12 +28,12 @@ func rawConnect(addr string, zxidSeen int64, timeoutMs int32) (*rawClient, error
 }
 
 func rawSession(addr string, req *wire.ConnectRequest) (*rawClient, *wire.ConnectResponse, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &rawClient{c: c}
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience / 4))
 	err = r.send(req.Append(nil))
 	var frame []byte
 	if err == nil {
@@ -53,15 +54,19 @@ func rawSession(addr string, req *wire.ConnectRequest) (*rawClient, *wire.Connec
 	return r, &resp, nil
 }
 
-// silentSession opens a session of which nothing is heard unless the test says so.
-func silentSession(t *testing.T, addr string, timeoutMs int32) *rawClient {
+// silentSession opens a session with an ephemeral node of which nothing is heard unless the test says
+// so. It begins anew when that takes so long that the session, or the connection, has ended.
+func silentSession(t *testing.T, addr string, timeoutMs int32, path string) (r *rawClient) {
 	t.Helper()
-	r, err := rawConnect(addr, 0, timeoutMs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.t = t
-	t.Cleanup(r.close)
+	eventually(t, "a session with "+path, func() bool {
+		var err error
+		if r, err = rawConnect(addr, 0, timeoutMs); err != nil {
+			return false
+		}
+		r.t = t
+		t.Cleanup(r.close)
+		return r.createEphemeral(path) == nil
+	})
 	return r
 }
 
@@ -82,24 +87,24 @@ func (r *rawClient) receive() ([]byte, error) {
 	return b, err
 }
 
-func (r *rawClient) createEphemeral(path string) {
-	r.t.Helper()
+func (r *rawClient) createEphemeral(path string) error {
 	r.xid++
 	b := (&wire.RequestHeader{Xid: r.xid, Op: wire.OpCreate}).Append(nil)
 	b = (&wire.CreateRequest{
 		Path: path, Flags: 1, ACL: []wire.ACL{{Perms: 31, ID: wire.ID{Scheme: "world", ID: "anyone"}}},
 	}).Append(b)
 	if err := r.send(b); err != nil {
-		r.t.Fatal(err)
+		return err
 	}
 	frame, err := r.receive()
 	if err != nil {
-		r.t.Fatal(err)
+		return err
 	}
 	d := wire.NewDecoder(frame)
 	if xid, _, code := d.Int32(), d.Int64(), wire.Code(d.Int32()); xid != r.xid || code != wire.OK {
-		r.t.Fatalf("create %s: reply %d, %v", path, xid, code)
+		return fmt.Errorf("create %s: reply %d, %w", path, xid, code)
 	}
+	return nil
 }
 
 // ping returns when it was sent, if it was answered within the session's timeout.
@@ -114,21 +119,15 @@ func (r *rawClient) ping() (sent time.Time, ok bool) {
 	return sent, err == nil
 }
 
-// word asks a four-letter word.
-func word(t *testing.T, addr, text string) string {
-	t.Helper()
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+// word asks a four-letter word; the answer is empty if there is none.
+func word(addr, text string) string {
+	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
-		t.Fatal(err)
+		return ""
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	_, _ = io.WriteString(c, text)
+	b, _ := io.ReadAll(c)
 	return string(b)
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/zkd-project/zkd/server/replication/peer/memnet"
 )
 
-// startLimit bounds a start that hangs, so that a test fails with a reason.
-const startLimit = 30 * time.Second
+// startLimit bounds a start that hangs, so that a test fails with a reason. It is long: the machine may
+// be slow, and stand still for a while, again and again.
+const startLimit = 2 * time.Minute
 
 // An Option changes what Start makes.
 type Option func(*options)

@@ -3,18 +3,24 @@ package zkdtest_test
 import (
 	"errors"
 	"net"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"go.uber.org/goleak"
 
+	"github.com/zkd-project/zkd/internal/leak"
 	"github.com/zkd-project/zkd/zkdtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-const patience = 20 * time.Second
+// patience bounds what a test waits for, so that it fails with a reason. It is long: the machine may
+// stand still for a while, again and again.
+const patience = 2 * time.Minute
+
+// sessionTimeout is that of sessions which must not end.
+const sessionTimeout = 30 * time.Second
 
 type quiet struct{}
 
@@ -23,13 +29,19 @@ func (quiet) Printf(string, ...any) {}
 // connect returns a client that has a session.
 func connect(t *testing.T, srv *zkdtest.Server) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
-	c, events, err := zk.Connect([]string{srv.Addr()}, patience, zk.WithLogger(quiet{}))
-	if err != nil {
-		t.Fatal(err)
+	return connectTo(t, srv.Addr())
+}
+
+// insist tries again when the connection was lost: a server that stood still for longer than syncLimit
+// sends its clients away, and go-zookeeper tells whoever waits for a reply.
+func insist(do func(again bool) error) error {
+	for again, limit := false, time.Now().Add(patience); ; again = true {
+		err := do(again)
+		if !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrNoServer) || time.Now().After(limit) {
+			return err
+		}
+		time.Sleep(2 * time.Millisecond) // between two tries
 	}
-	t.Cleanup(c.Close)
-	waitState(t, events, zk.StateHasSession)
-	return c, events
 }
 
 func waitState(t *testing.T, events <-chan zk.Event, want zk.State) {
@@ -49,18 +61,42 @@ func waitState(t *testing.T, events <-chan zk.Event, want zk.State) {
 
 func create(t *testing.T, c *zk.Conn, path string, flags int32) {
 	t.Helper()
-	if _, err := c.Create(path, []byte(path), flags, zk.WorldACL(zk.PermAll)); err != nil {
+	err := insist(func(again bool) error {
+		_, err := c.Create(path, []byte(path), flags, zk.WorldACL(zk.PermAll))
+		if again && errors.Is(err, zk.ErrNodeExists) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
 
 func exists(t *testing.T, c *zk.Conn, path string) bool {
 	t.Helper()
-	ok, _, err := c.Exists(path)
+	var ok bool
+	err := insist(func(bool) (err error) { ok, _, err = c.Exists(path); return err })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ok
+}
+
+func get(t *testing.T, c *zk.Conn, path string) (data []byte, stat *zk.Stat) {
+	t.Helper()
+	err := insist(func(bool) (err error) { data, stat, err = c.Get(path); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, stat
+}
+
+func syncs(t *testing.T, c *zk.Conn, path string) {
+	t.Helper()
+	if err := insist(func(bool) error { _, err := c.Sync(path); return err }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestRestartKeepsDataAndSessions(t *testing.T) {
@@ -69,10 +105,7 @@ func TestRestartKeepsDataAndSessions(t *testing.T) {
 	c, events := connect(t, srv)
 	create(t, c, "/persistent", 0)
 	create(t, c, "/ephemeral", zk.FlagEphemeral)
-	_, before, err := c.Get("/persistent")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, before := get(t, c, "/persistent")
 	session := c.SessionID()
 	for range 3 {
 		srv.Restart()
@@ -80,18 +113,17 @@ func TestRestartKeepsDataAndSessions(t *testing.T) {
 		if srv.Addr() != addr {
 			t.Errorf("address %s, was %s", srv.Addr(), addr)
 		}
-		data, st, err := c.Get("/persistent")
-		if err != nil || string(data) != "/persistent" || *st != *before {
-			t.Errorf("data %q, stat %+v, error %v", data, st, err)
+		data, st := get(t, c, "/persistent")
+		if string(data) != "/persistent" || *st != *before {
+			t.Errorf("data %q, stat %+v", data, st)
 		}
 		if c.SessionID() != session || !exists(t, c, "/ephemeral") {
 			t.Errorf("session 0x%x, was 0x%x, or its ephemeral node is gone", c.SessionID(), session)
 		}
 	}
 	create(t, c, "/later", 0)
-	_, st, err := c.Get("/later")
-	if err != nil || st.Czxid <= before.Czxid {
-		t.Errorf("czxid 0x%x behind 0x%x, error %v", st.Czxid, before.Czxid, err)
+	if _, st := get(t, c, "/later"); st.Czxid <= before.Czxid {
+		t.Errorf("czxid 0x%x behind 0x%x", st.Czxid, before.Czxid)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testLimit bounds what a test waits for.
-const testLimit = 30 * time.Second
+const testLimit = 2 * time.Minute
 
 func testContext(t testing.TB) context.Context {
 	t.Helper()

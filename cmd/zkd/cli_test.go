@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,8 +32,10 @@ func TestCliThroughTheBinary(t *testing.T) {
 	}
 	code, out := runCommand(t, "cli", "-server", "127.0.0.1:1", "ls", "/")
 	require.Equal(t, 3, code, out)
-	_, out = runCommand(t, "__complete", "cli", "-server", addr, "get", "/")
-	require.Contains(t, out, "/a\n/zookeeper\n")
+	require.Eventually(t, func() bool { // a server that does not answer in a moment is not waited for
+		_, out = runCommand(t, "__complete", "cli", "-server", addr, "get", "/")
+		return strings.Contains(out, "/a\n/zookeeper\n")
+	}, patience, time.Millisecond, "the completion")
 }
 
 func TestStateDirFollowsXDG(t *testing.T) {

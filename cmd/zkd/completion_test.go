@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -37,10 +38,11 @@ func TestBashCompletesRemotePaths(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for word, want := range map[string]string{"/ap": "/app /apple", "/app/o": "/app/one /app/other", "/none": ""} {
-		cmd := exec.Command(bash, "--norc", "-c", bashCompletion, "bash", addr, word)
-		cmd.Env = []string{"PATH=" + filepath.Dir(zkdBinary) + ":/usr/bin:/bin"}
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Equal(t, want, strings.Join(strings.Fields(string(out)), " "), word)
+		require.Eventually(t, func() bool { // a server that does not answer in a moment is not waited for
+			cmd := exec.Command(bash, "--norc", "-c", bashCompletion, "bash", addr, word)
+			cmd.Env = []string{"PATH=" + filepath.Dir(zkdBinary) + ":/usr/bin:/bin"}
+			out, err := cmd.CombinedOutput()
+			return err == nil && strings.Join(strings.Fields(string(out)), " ") == want
+		}, patience, time.Millisecond, word)
 	}
 }

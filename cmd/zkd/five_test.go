@@ -50,7 +50,7 @@ func TestFiveServersBearTwoThatStandStill(t *testing.T) {
 	goOn()
 	e.signal(old, syscall.SIGCONT)
 	e.signal(follower, syscall.SIGCONT)
-	e.until("both follow", func() bool { return e.mode(old) == "follower" && e.mode(follower) != "" })
+	e.until("all serve, under one leader", e.oneLeads)
 	goOn()
 	close(stop)
 	require.NoError(t, <-over, "a client of a server that did not stand still lost its connection")

@@ -40,6 +40,7 @@ func run(args []string) int {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())
 	})
+	explainShells(root)
 	c, err := root.ExecuteC()
 	if err == nil {
 		return exitOK
@@ -52,9 +53,21 @@ func run(args []string) int {
 	return exitUsage
 }
 
-// explained puts what cobra says of an unknown command into one line, with what would be right.
+// explainShells makes an unknown shell an error: cobra prints the help and is content.
+func explainShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() } // its Args allow none
+	}
+}
+
+// explained puts what cobra says of an unknown command or a missing flag into one line, with what
+// would be right.
 func explained(c *cobra.Command, err error) error {
 	text, names, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if strings.HasPrefix(text, "required flag(s) ") {
+		return fmt.Errorf("%s; %s --help lists the flags", text, c.CommandPath())
+	}
 	if !strings.HasPrefix(text, "unknown command ") {
 		return err
 	}

@@ -30,8 +30,8 @@ const (
 func memberCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "member",
-		Short: "List, add, remove and promote the servers of a running cluster, and say who leads",
-		Long: `List, add, remove and promote the servers of a running cluster, and say who leads.
+		Short: "List, add, remove and promote the servers of a running cluster, and choose who leads",
+		Long: `List, add, remove and promote the servers of a running cluster, and choose who leads.
 
 Changes need reconfigEnabled=true on the servers, and an identity that may write to
 /zookeeper/config: that of the super user, unless its access control list was changed. A
@@ -55,6 +55,8 @@ func memberListCommand() *cobra.Command {
 	var f memberFlags
 	c := &cobra.Command{
 		Use: "list", Short: "Print the members and the version of the configuration", Args: cobra.NoArgs,
+		Long: `Print the members and the version of the configuration. A participant that has lost its disk, or
+is still getting the data of the others, is among them; it votes when it has caught up.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return f.run(c, func(_ context.Context, g *group) error { return g.print(c.OutOrStdout(), f.output) })
 		},
@@ -182,6 +184,9 @@ func (f *memberFlags) options() ([]client.Option, error) {
 		}
 	}
 	if t := &f.tls; f.useTLS || t.CAFile+t.CertFile+t.KeyFile+t.ServerName != "" {
+		if err := cli.CheckKeyPair(t, "--"); err != nil {
+			return nil, err
+		}
 		if _, err := f.tls.Config(); err != nil {
 			return nil, fmt.Errorf("TLS: %w", err)
 		}

@@ -23,6 +23,9 @@ import (
 
 var zkdBinary string
 
+// patience is how long a test waits for what must come. Only a failure takes that long.
+const patience = 2 * time.Minute
+
 func TestMain(m *testing.M) {
 	if shift := os.Getenv(clockShift); shift != "" {
 		serveWithClock(shift)
@@ -43,7 +46,7 @@ func TestMain(m *testing.M) {
 // runCommand runs zkd to its end and returns its exit code and all that it printed.
 func runCommand(t *testing.T, args ...string) (int, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, zkdBinary, args...).CombinedOutput()
 	if err == nil {
@@ -95,9 +98,13 @@ func (p *process) stop(sig syscall.Signal) error {
 	return p.cmd.Wait()
 }
 
+// sessionTimeout is that of sessions that have to live: the client gives up a connection that is
+// silent for two thirds of it, and so long no machine stands still, and no disk.
+const sessionTimeout = 30 * time.Second
+
 func connect(t *testing.T, addr string) *zk.Conn {
 	t.Helper()
-	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false))
+	c, events, err := zk.Connect([]string{addr}, sessionTimeout, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	for e := range events {

@@ -17,7 +17,7 @@ import (
 // recoverWith runs zkd recover with something on its standard input.
 func recoverWith(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, zkdBinary, append([]string{"recover"}, args...)...)
 	cmd.Stdin = strings.NewReader(input)

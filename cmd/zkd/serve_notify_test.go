@@ -77,7 +77,7 @@ func (s *supervisor) count(line string) (n int) {
 // await waits until a line has come so often.
 func (s *supervisor) await(line string, times int) {
 	s.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	for s.count(line) < times {
 		select {
 		case <-s.more:
@@ -87,6 +87,17 @@ func (s *supervisor) await(line string, times int) {
 			s.t.Fatalf("%s did not come %d times, but: %v", line, times, s.got)
 		}
 	}
+}
+
+// mark sends a line of the test itself, and waits until it has come behind all that was sent before.
+func (s *supervisor) mark(line string) {
+	s.t.Helper()
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.name, Net: "unixgram"})
+	require.NoError(s.t, err)
+	defer c.Close()
+	_, err = c.Write([]byte(line))
+	require.NoError(s.t, err)
+	s.await(line, 1)
 }
 
 // A fakeSubject is as it is told to be.
@@ -162,10 +173,12 @@ func TestSystemdHearsHowAMemberIs(t *testing.T) {
 
 	f.change(func() { f.stands = errors.New("stands") })
 	first := f.pulsesSoFar()
-	require.Eventually(t, func() bool { return f.pulsesSoFar() > first+1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return f.pulsesSoFar() > first+1 }, patience, time.Millisecond)
+	s.mark("MARK=1")
 	before := s.count("WATCHDOG=1")
 	first = f.pulsesSoFar()
-	require.Eventually(t, func() bool { return f.pulsesSoFar() > first+3 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return f.pulsesSoFar() > first+3 }, patience, time.Millisecond)
+	s.mark("MARK=2")
 	require.Equal(t, before, s.count("WATCHDOG=1"))
 	f.change(func() { f.stands = nil })
 	s.await("WATCHDOG=1", before+1)

@@ -71,7 +71,7 @@ func (l *logged) awaits(file, text string) {
 	require.Eventually(l.t, func() bool {
 		b, _ = os.ReadFile(filepath.Join(l.dir, file))
 		return strings.Contains(string(b), text)
-	}, time.Minute, 5*time.Millisecond, "%s in %s", text, file)
+	}, patience, 5*time.Millisecond, "%s in %s", text, file)
 }
 
 func (l *logged) signal(s syscall.Signal) {
@@ -157,7 +157,7 @@ func TestLogLevelOverTheAdminPort(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, answer := ask(http.MethodGet, "", "")
 		return strings.Contains(answer, `"level" : "info"`)
-	}, time.Minute, 5*time.Millisecond)
+	}, patience, 5*time.Millisecond)
 	b, err := os.ReadFile(filepath.Join(l.dir, "zkd.log"))
 	require.NoError(t, err)
 	require.NotContains(t, string(b), password)

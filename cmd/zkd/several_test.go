@@ -94,8 +94,7 @@ func TestServersWithTwoAddressesBearTheLossOfOne(t *testing.T) {
 		victim = 2
 	}
 	require.Contains(t, string(config), first[victim-1].Addr())
-	e.member([]string{"transfer", fmt.Sprint(victim)}, 1, 2, 3)
-	e.until("it leads", func() bool { return e.mode(victim) == "leader" })
+	e.lead(victim, 1, 2, 3)
 	goOn()
 	require.NotZero(t, first[victim-1].Carried(), "nobody uses its first address")
 	first[victim-1].Down()

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/cli"
 	"github.com/zkd-project/zkd/internal/wait"
 )
 
@@ -71,6 +72,9 @@ func (f *adminFlags) connect() (*adminClient, error) {
 	}
 	site := u.Scheme + "://" + u.Host
 	a := &adminClient{commands: site + path, alive: site + "/livez", pulse: pulse{pulsePause, pulseLimit}}
+	if err := cli.CheckKeyPair(&f.tls, "--"); err != nil {
+		return nil, err
+	}
 	conf, err := f.tls.Config()
 	if err != nil {
 		return nil, err
@@ -214,6 +218,9 @@ func adminError(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return fmt.Errorf("%w: the admin server is meant, which has a port of its own (admin.serverPort)", err)
+	}
+	if errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") { // by something else that listens there
+		return fmt.Errorf("%w: does it run, and is this its admin port (admin.serverPort)?", err)
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestExample(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := run(ctx, zkdtest.Start(t).Addr()); err != nil {
 		t.Error(err)

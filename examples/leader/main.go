@@ -23,6 +23,10 @@ func main() {
 	servers := flag.String("server", "127.0.0.1:2181", "the servers, host:port,host:port/chroot")
 	id := flag.String("id", "", "who this process is in the election")
 	flag.Parse()
+	if *id == "" {
+		fmt.Fprintln(os.Stderr, "leader: say by -id who this process is, for example -id a")
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *servers, *id); err != nil && !errors.Is(err, context.Canceled) {

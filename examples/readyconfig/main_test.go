@@ -15,7 +15,7 @@ import (
 	"github.com/zkd-project/zkd/zkdtest"
 )
 
-const testLimit = 30 * time.Second
+const testLimit = 2 * time.Minute
 
 // generation is a configuration in which every value and the number of names tell which one it is.
 func generation(g int) settings {

@@ -24,6 +24,10 @@ func main() {
 	id := flag.String("id", "", "who this process is, different from all others")
 	shards := flag.Int("shards", 8, "how many shards there are, the same in all processes")
 	flag.Parse()
+	if *id == "" {
+		fmt.Fprintln(os.Stderr, "shards: say by -id who this process is, different from all others, for example -id a")
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *servers, *id, *shards, time.Second); err != nil && !errors.Is(err, context.Canceled) {

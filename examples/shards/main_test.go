@@ -12,7 +12,7 @@ import (
 
 func TestExample(t *testing.T) {
 	srv := zkdtest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- run(ctx, srv.Addr(), "a", 3, 10*time.Millisecond) }()

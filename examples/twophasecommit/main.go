@@ -52,6 +52,10 @@ func main() {
 	work := flag.String("submit", "", "what is to be done by all of -sites, or by none")
 	sites := flag.String("sites", "", "those who take part, with commas between them")
 	flag.Parse()
+	if (*work == "") == (*id == "") || (*work == "") != (*sites == "") {
+		fmt.Fprintln(os.Stderr, "twophasecommit: a site has its name, -id a; whoever submits has -submit WORK and -sites a,b,c")
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	err := run(ctx, *servers, *id, *work, *sites)

@@ -14,7 +14,7 @@ import (
 	"github.com/zkd-project/zkd/zkdtest"
 )
 
-const testLimit = 30 * time.Second
+const testLimit = 2 * time.Minute
 
 // A life is one run of a site, from its start to its death.
 type life struct {

@@ -194,11 +194,12 @@ func problemOf(resp *http.Response, text []byte) string {
 	if json.Unmarshal(text, &outcome) == nil && outcome.Error != "" {
 		return outcome.Error
 	}
+	const most = 500 // bytes, and so runes
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	if line == "" || len(line) > 500 {
+	if line == "" || len(line) > most {
 		line = resp.Status
 	}
-	return printable([]byte(line))
+	return printableUpTo([]byte(line), most)
 }
 
 // adminError is the error of a command that no admin port has answered as it should.
@@ -207,6 +208,8 @@ func adminError(what string, err error) error {
 	switch {
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return errInterrupted
+	case errors.As(err, &no) && no.status == http.StatusUnauthorized && strings.Contains(no.text, "zkd.adminToken"):
+		return refusedf("%s: the admin port wants the token of zkd.adminToken: name its file with -admin-token-file", what)
 	case errors.As(err, &no):
 		return refusedf("%s: %s", what, no.text)
 	}

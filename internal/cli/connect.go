@@ -55,6 +55,9 @@ func (s *settings) dial(ctx context.Context, servers string) (*connection, error
 			return nil, usagef("-server %s: %v", servers, err)
 		}
 	}
+	if err := checkServers(hosts); err != nil {
+		return nil, usagef("-server %v", err)
+	}
 	if s.tls != nil { // else every attempt would fail on it, until there is no time left
 		if _, err := s.tls.Config(); err != nil {
 			return nil, &exitError{exitLocal, "tls: " + err.Error()}
@@ -103,7 +106,7 @@ func dialError(ctx context.Context, servers string, err error) error {
 }
 
 // A failureTracer ends a dial that cannot succeed: when every server has refused often enough, or
-// one speaks TLS and we do not.
+// one speaks TLS and we do not, or the other way round.
 type failureTracer struct {
 	left   int64 // atomic: how many refusals are borne
 	plain  bool  // we speak no TLS
@@ -121,12 +124,29 @@ func (t *failureTracer) Connection(ev client.ConnEvent) {
 	switch {
 	case ev.Kind != client.ConnFailed:
 	case errors.Is(ev.Err, syscall.ECONNREFUSED):
-		if atomic.AddInt64(&t.left, -1) == 0 {
-			t.giveUp(errors.New("every server refuses connections"))
-		}
+		t.inVain("every server refuses connections")
 	case t.plain && speaksTLS(ev.Server):
 		t.giveUp(fmt.Errorf("%s speaks TLS there: use -tls, or -tls-ca, -tls-cert and -tls-key", ev.Server))
+	case t.plain:
+	case distrusts(ev.Err):
+		t.inVain("no TLS connection comes about")
+	case !speaksTLS(ev.Server) && speaksPlain(ev.Server):
+		t.giveUp(fmt.Errorf("%s speaks no TLS there: leave the options -tls… out, or name its secureClientPort", ev.Server))
 	}
+}
+
+// inVain notes an attempt that another one does not make better.
+func (t *failureTracer) inVain(why string) {
+	if atomic.AddInt64(&t.left, -1) == 0 {
+		t.giveUp(errors.New(why))
+	}
+}
+
+// distrusts says whether one side did not like the certificate of the other, or TLS as it speaks it.
+func distrusts(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var alert *net.OpError
+	return errors.As(err, &certificate) || errors.As(err, &alert) && alert.Op == "remote error"
 }
 
 // speaksTLS says whether a server that did not understand us answers the beginning of TLS. It
@@ -146,6 +166,28 @@ func speaksTLS(addr string) bool {
 		_ = c.Close()
 	}
 	return hello
+}
+
+// speaksPlain says whether a server that did not understand TLS answers a four-letter word, which
+// each does, be it by saying that it may not.
+func speaksPlain(addr string) bool {
+	const (
+		limit = time.Second
+		alert = 0x15 // with which an alert of TLS begins
+	)
+	d := net.Dialer{Timeout: limit}
+	c, err := d.Dial("tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(limit)) // cannot fail on an open connection
+	if _, err := c.Write([]byte("srvr")); err != nil {
+		return false
+	}
+	first := make([]byte, 1)
+	_, err = c.Read(first)
+	return err == nil && first[0] != alert
 }
 
 // close ends the session.

@@ -168,8 +168,10 @@ func judge(queue []*contender) {
 }
 
 // printable is the beginning of data that is text.
-func printable(b []byte) string {
-	const most = 40
+func printable(b []byte) string { return printableUpTo(b, 40) }
+
+// printableUpTo is printable with most runes at most.
+func printableUpTo(b []byte, most int) string {
 	if !utf8.Valid(b) {
 		return fmt.Sprintf("%d bytes", len(b))
 	}

@@ -101,7 +101,11 @@ func TestLocksShowsOwnersAndAddresses(t *testing.T) {
 		require.NoError(t, err)
 	}
 	f.create("/lock/z__lock__0000000009")
-	o := f.run("-o", "json", "locks", "/lock")
+	var o outcome
+	eventually(t, "both addresses", func() bool { // the server is asked for them for a moment only
+		o = f.run("-o", "json", "locks", "/lock")
+		return strings.Count(o.out, `"127.0.0.1:`) == 2
+	})
 	require.Equal(t, exitOK, o.code, o.err)
 	require.Contains(t, o.err, "1 contenders do not belong to the queue")
 	var queue []contender
@@ -116,7 +120,11 @@ func TestLocksShowsOwnersAndAddresses(t *testing.T) {
 	require.Regexp(t, `^127\.0\.0\.1:\d+$`, queue[0].Address, "as the server knows it, not as the data says")
 	require.Equal(t, "0x0", queue[2].Owner)
 	require.Empty(t, queue[2].Address)
-	table := f.run("locks", "/lock").out
+	var table string
+	eventually(t, "both addresses", func() bool {
+		table = f.run("locks", "/lock").out
+		return strings.Count(table, "127.0.0.1:") == 2
+	})
 	require.Regexp(t, `(?m)^STATE +SEQUENCE +KIND +OWNER +AGE +ADDRESS +DATA +NODE$`, table)
 	require.Regexp(t, `(?m)^holds +0 +lock +0x[0-9a-f]+ +\S+ +127.0.0.1:\d+ +10.1.2.3 +_c_x-lock-0000000000$`, table)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -125,8 +126,23 @@ func (f *fixture) data(path string) string {
 	return string(b)
 }
 
+// patience is how long a test waits for what must come. Only a failure takes that long.
+const patience = 2 * time.Minute
+
 // eventually waits for a condition that another goroutine brings about.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	require.Eventually(t, cond, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, cond, patience, 5*time.Millisecond, what)
+}
+
+// comes asks until what is wanted comes. It is for what the shell gives up after a moment, so that
+// nobody has to wait: so long a busy machine may stand still.
+func comes[T any](t *testing.T, want T, get func() T, what string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // between two looks
+		if got := get(); assert.ObjectsAreEqual(want, got) || time.Now().After(deadline) {
+			require.Equal(t, want, got, what)
+			return
+		}
+	}
 }

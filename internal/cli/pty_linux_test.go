@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -83,13 +84,31 @@ func (s *screen) await(text string) {
 	eventually(s.t, text, func() bool { return strings.Contains(s.out.String(), text) })
 }
 
+// tab completes the word before the cursor: again where the server was given up before it could
+// answer, on a machine that stood still.
+func (s *screen) tab(text string) {
+	s.t.Helper()
+	var pressed time.Time
+	eventually(s.t, text, func() bool {
+		if time.Since(pressed) > 3*completeLimit {
+			s.enter("\t")
+			pressed = time.Now()
+		}
+		return strings.Contains(s.out.String(), text)
+	})
+}
+
 func TestTerminal(t *testing.T) {
 	f := newFixture(t)
 	f.create("/app", "/app/long-name=the data", "/w")
 	state := t.TempDir()
 	s := newScreen(t, state, "-server", f.srv.Addr())
 	s.await("[zk: " + f.srv.Addr() + "(CONNECTED) 0] ")
-	s.enter("get /ap\t/lon\t\r")
+	s.enter("get /ap")
+	s.tab("get /app")
+	s.enter("/lon")
+	s.tab("get /app/long-name")
+	s.enter("\r")
 	s.await("the data")
 	s.await("(CONNECTED) 1] ")
 

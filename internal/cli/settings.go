@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -67,7 +68,7 @@ func flags() []flag {
 		{"tls-cert", "FILE", "TLS: our certificate in PEM", file(func(f *client.TLSFiles) *string { return &f.CertFile })},
 		{"tls-key", "FILE", "TLS: its key in PEM", file(func(f *client.TLSFiles) *string { return &f.KeyFile })},
 		{"tls-name", "NAME", "TLS: the server's name, where it differs from the host", file(func(f *client.TLSFiles) *string { return &f.ServerName })},
-		{"admin", "URL", "admin ports for session and top; default http://HOST:8080 of every server", func(s *settings, v string) error { s.admin = v; return nil }},
+		{"admin", "URL", "admin ports for session, top and log-level; default http://HOST:8080 of every server", func(s *settings, v string) error { s.admin = v; return nil }},
 		{"admin-token-file", "FILE", "the token of the admin ports (zkd.adminToken)", readAdminToken},
 		{"greeting", "", "print what zkCli prints before the first answer", func(s *settings, _ string) error { s.greeting = true; return nil }},
 		{"help", "", "this text", func(s *settings, _ string) error { s.help = true; return nil }},
@@ -108,7 +109,39 @@ func parseSettings(args []string) (*settings, error) {
 			return nil, err
 		}
 	}
+	if s.tls != nil {
+		if err := CheckKeyPair(s.tls, "-"); err != nil {
+			return nil, usagef("%v", err)
+		}
+	}
 	return s, nil
+}
+
+// CheckKeyPair refuses a certificate without its key, which cannot be used, and a key without its
+// certificate, which would be left out in silence. dash is what options begin with.
+func CheckKeyPair(f *client.TLSFiles, dash string) error {
+	switch {
+	case f.CertFile != "" && f.KeyFile == "":
+		return fmt.Errorf("%[1]stls-cert needs %[1]stls-key: name the file of its key, the same one if both are in it", dash)
+	case f.CertFile == "" && f.KeyFile != "":
+		return fmt.Errorf("%[1]stls-key needs %[1]stls-cert: name the file of its certificate, the same one if both are in it", dash)
+	}
+	return nil
+}
+
+// checkServers refuses a list of servers with a port that there cannot be. Every attempt to connect
+// would fail on it, until there is no time left. All else the client says itself.
+func checkServers(hosts string) error {
+	for h := range strings.SplitSeq(hosts, ",") {
+		_, port, err := net.SplitHostPort(strings.TrimSpace(h))
+		if err != nil || port == "" {
+			continue
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("%s: the port is a number from 1 to 65535", strings.TrimSpace(h))
+		}
+	}
+	return nil
 }
 
 func setTimeout(s *settings, v string) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -163,10 +164,11 @@ func TestScripts(t *testing.T) {
 
 func TestSessionEndsWithTheCommand(t *testing.T) {
 	f := newFixture(t)
-	f.ok("create", "-e", "/gone")
-	_, found, err := f.c.Exists(t.Context(), "/gone")
-	require.NoError(t, err)
-	require.False(t, found, "the ephemeral node went with its session, at once")
+	f.ok("-timeout", "40000", "create", "-e", "/gone")
+	require.Eventually(t, func() bool {
+		_, found, err := f.c.Exists(t.Context(), "/gone")
+		return err == nil && !found
+	}, 30*time.Second, time.Millisecond, "the ephemeral node goes with its session, long before the timeout is over")
 	o := f.script("create -e /e", "getEphemerals", "stat /e")
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.out, "[/e]")

@@ -160,7 +160,7 @@ func TestEventsInJSON(t *testing.T) {
 func TestLostConnection(t *testing.T) {
 	f := newFixture(t)
 	f.create("/a")
-	l := f.start("-timeout", "1500")
+	l := f.start("-timeout", "8000")
 	l.send("ls /")
 	l.await("[a, zookeeper]")
 	f.srv.Stop()
@@ -172,7 +172,7 @@ func TestLostConnection(t *testing.T) {
 	l.send("ls /")
 	require.NoError(t, l.in.Close())
 	require.Equal(t, exitNoConnection, <-l.done)
-	require.Contains(t, l.err.String(), "no connection to "+f.srv.Addr()+" for 1.5s")
+	require.Contains(t, l.err.String(), "no connection to "+f.srv.Addr()+" for 8s")
 }
 
 // A write whose reply is lost is not called a failure.

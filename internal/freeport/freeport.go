@@ -13,13 +13,21 @@ import (
 	"sync"
 )
 
-const lowest, highest = 15000, 32000
+const lowest, highest, blockSize = 15000, 32000, 250
 
-// handedOut keeps a port from being given to two servers that start later.
-var handedOut = struct {
+// A block is a range of ports that this process alone gives away, as long as it lives: packages
+// are tested side by side, and a server that is down for a moment must find its port again.
+type block struct {
+	next int            // the first port that was not given away
+	last int            // of the block
+	lock net.PacketConn // on UDP, where none of our servers is
+}
+
+// handedOut is what this process gives away. Nothing is given twice.
+var handedOut struct {
 	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
+	blocks []*block
+}
 
 // TB is what is needed of a test.
 type TB interface {
@@ -44,33 +52,60 @@ func Row(t TB, n int) int {
 }
 
 // Find returns the first of n ports in a row that nobody listens on at host, an address of this
-// machine. No port is returned twice in the life of a process, whatever the host.
+// machine; n is 250 at most. No port is returned twice in the life of a process, whatever the host,
+// and none that another process on this machine has got and lives.
 func Find(host string, n int) (int, error) {
 	handedOut.Lock()
 	defer handedOut.Unlock()
-	var why error
-	for range 1000 {
-		first := lowest + rand.IntN(highest-lowest-n)
-		if why = free(host, first, n); why == nil {
-			for i := range n {
-				handedOut.ports[first+i] = true
-			}
+	for _, b := range handedOut.blocks {
+		if first, ok := b.take(host, n); ok {
 			return first, nil
+		}
+	}
+	why := fmt.Errorf("a row has %d ports at most", blockSize)
+	if n <= blockSize {
+		why = fmt.Errorf("none of %d is free", blockSize)
+		for _, i := range rand.Perm((highest - lowest) / blockSize) {
+			b, err := reserve(lowest + i*blockSize)
+			if err != nil { // another process has it
+				why = err
+				continue
+			}
+			handedOut.blocks = append(handedOut.blocks, b)
+			if first, ok := b.take(host, n); ok {
+				return first, nil
+			}
 		}
 	}
 	return 0, fmt.Errorf("no %d free ports in a row between %d and %d at %s: %w", n, lowest, highest, host, why)
 }
 
-func free(host string, first, n int) error {
-	for port := first; port < first+n; port++ {
-		if handedOut.ports[port] {
-			return fmt.Errorf("port %d was given away", port)
+func reserve(first int) (*block, error) {
+	lock, err := net.ListenPacket("udp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first)))
+	if err != nil {
+		return nil, err
+	}
+	return &block{next: first, last: first + blockSize - 1, lock: lock}, nil
+}
+
+// take gives n ports in a row away. Those before that are taken are passed over for good.
+func (b *block) take(host string, n int) (first int, ok bool) {
+	for first = b.next; first+n-1 <= b.last; first++ {
+		if free(host, first, n) {
+			b.next = first + n
+			return first, true
 		}
+	}
+	return 0, false
+}
+
+func free(host string, first, n int) bool {
+	for port := first; port < first+n; port++ {
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
-			return err
+			return false
 		}
 		_ = l.Close()
 	}
-	return nil
+	return true
 }

@@ -14,7 +14,8 @@
 #include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
-#define PATIENCE_MS 30000
+/* How long a check waits for something that must happen. */
+#define PATIENCE_MS 120000
 
 static const char *server;  /* host:port of the server */
 static const char *control; /* host:port where proxies are ordered */

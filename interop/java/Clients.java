@@ -9,11 +9,11 @@ final class Clients {
     static CuratorFramework connect(String address) throws Exception {
         CuratorFramework c = builder(address).build();
         c.start();
-        Check.that(c.blockUntilConnected(30, java.util.concurrent.TimeUnit.SECONDS), "connected");
+        Check.that(c.blockUntilConnected(Check.PATIENCE_MS, java.util.concurrent.TimeUnit.MILLISECONDS), "connected");
         return c;
     }
 
     static CuratorFrameworkFactory.Builder builder(String address) {
-        return CuratorFrameworkFactory.builder().connectString(address).sessionTimeoutMs(20000).connectionTimeoutMs(10000).retryPolicy(new RetryNTimes(100, 100));
+        return CuratorFrameworkFactory.builder().connectString(address).sessionTimeoutMs(20000).connectionTimeoutMs(10000).retryPolicy(new RetryNTimes(600, 100));
     }
 }

@@ -71,11 +71,11 @@ final class FrameworkChecks {
     private void background() throws Exception {
         BlockingQueue<CuratorEvent> events = new LinkedBlockingQueue<>();
         client.create().inBackground((c, e) -> events.add(e)).forPath("/fw-background", X);
-        Check.equal(0, events.poll(30, TimeUnit.SECONDS).getResultCode(), "result of create");
+        Check.equal(0, events.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS).getResultCode(), "result of create");
         client.getData().inBackground((c, e) -> events.add(e)).forPath("/fw-background/no");
-        Check.equal(Code.NONODE.intValue(), events.poll(30, TimeUnit.SECONDS).getResultCode(), "result of getData");
+        Check.equal(Code.NONODE.intValue(), events.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS).getResultCode(), "result of getData");
         client.sync().inBackground((c, e) -> events.add(e)).forPath("/fw-background");
-        Check.equal(0, events.poll(30, TimeUnit.SECONDS).getResultCode(), "result of sync");
+        Check.equal(0, events.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS).getResultCode(), "result of sync");
     }
 
     private void transaction() throws Exception {
@@ -92,15 +92,15 @@ final class FrameworkChecks {
         client.create().forPath("/fw-watch", X);
         client.getData().usingWatcher((org.apache.curator.framework.api.CuratorWatcher) events::add).forPath("/fw-watch");
         client.setData().forPath("/fw-watch", X);
-        Check.equal(EventType.NodeDataChanged, events.poll(30, TimeUnit.SECONDS).getType(), "event");
+        Check.equal(EventType.NodeDataChanged, events.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS).getType(), "event");
         client.watchers().add().withMode(AddWatchMode.PERSISTENT_RECURSIVE).usingWatcher((org.apache.curator.framework.api.CuratorWatcher) events::add).forPath("/fw-watch");
         client.create().forPath("/fw-watch/a", X);
         client.setData().forPath("/fw-watch/a", X);
-        Check.equal(EventType.NodeCreated, events.poll(30, TimeUnit.SECONDS).getType(), "event");
-        Check.equal(EventType.NodeDataChanged, events.poll(30, TimeUnit.SECONDS).getType(), "event");
+        Check.equal(EventType.NodeCreated, events.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS).getType(), "event");
+        Check.equal(EventType.NodeDataChanged, events.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS).getType(), "event");
         client.watchers().removeAll().forPath("/fw-watch");
         client.setData().forPath("/fw-watch", X);
-        Check.equal(EventType.PersistentWatchRemoved, events.poll(30, TimeUnit.SECONDS).getType(), "event");
+        Check.equal(EventType.PersistentWatchRemoved, events.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS).getType(), "event");
         Check.equal(null, events.peek(), "event after removal");
     }
 
@@ -138,11 +138,11 @@ final class FrameworkChecks {
         BlockingQueue<ConnectionState> states = new LinkedBlockingQueue<>();
         c.getConnectionStateListenable().addListener((client, s) -> states.add(s));
         c.start();
-        Check.equal(ConnectionState.CONNECTED, states.poll(30, TimeUnit.SECONDS), "state");
+        Check.equal(ConnectionState.CONNECTED, states.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS), "state");
         c.create().withMode(CreateMode.EPHEMERAL).forPath("/fw-states", X);
         proxy.order("cut");
-        Check.equal(ConnectionState.SUSPENDED, states.poll(30, TimeUnit.SECONDS), "state");
-        Check.equal(ConnectionState.RECONNECTED, states.poll(30, TimeUnit.SECONDS), "state");
+        Check.equal(ConnectionState.SUSPENDED, states.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS), "state");
+        Check.equal(ConnectionState.RECONNECTED, states.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS), "state");
         Check.that(c.checkExists().forPath("/fw-states") != null, "the ephemeral lives on");
         c.close();
         proxy.close();
@@ -150,17 +150,17 @@ final class FrameworkChecks {
 
     private void sessionLost() throws Exception {
         Proxy proxy = new Proxy();
-        CuratorFramework c = Clients.builder(proxy.address).sessionTimeoutMs(1500).build();
+        CuratorFramework c = Clients.builder(proxy.address).sessionTimeoutMs(Check.EXPIRY_MS).build();
         BlockingQueue<ConnectionState> states = new LinkedBlockingQueue<>();
         c.getConnectionStateListenable().addListener((client, s) -> states.add(s));
         c.start();
-        Check.equal(ConnectionState.CONNECTED, states.poll(30, TimeUnit.SECONDS), "state");
+        Check.equal(ConnectionState.CONNECTED, states.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS), "state");
         long session = c.getZookeeperClient().getZooKeeper().getSessionId();
         proxy.order("refuse");
-        Check.equal(ConnectionState.SUSPENDED, states.poll(30, TimeUnit.SECONDS), "state");
-        Check.equal(ConnectionState.LOST, states.poll(30, TimeUnit.SECONDS), "state");
+        Check.equal(ConnectionState.SUSPENDED, states.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS), "state");
+        Check.equal(ConnectionState.LOST, states.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS), "state");
         proxy.order("pass");
-        Check.equal(ConnectionState.RECONNECTED, states.poll(30, TimeUnit.SECONDS), "state");
+        Check.equal(ConnectionState.RECONNECTED, states.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS), "state");
         c.create().withMode(CreateMode.EPHEMERAL).forPath("/fw-lost", X);
         Check.that(session != c.getZookeeperClient().getZooKeeper().getSessionId(), "a new session");
         c.close();
@@ -192,7 +192,7 @@ final class FrameworkChecks {
                 }
             });
             proxy.order("cut");
-            String path = made.poll(30, TimeUnit.SECONDS);
+            String path = made.poll(Check.PATIENCE_MS, TimeUnit.MILLISECONDS);
             List<String> after = new ArrayList<>(client.getChildren().forPath("/fw-protected"));
             after.removeAll(before);
             Check.equal(1, after.size(), "nodes made in mode " + mode);

@@ -10,7 +10,7 @@ from kazoo.exceptions import (
 )
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
-from harness import PATIENCE, Proxy, connect, equal, fails, start, true, wait
+from harness import EXPIRY, PATIENCE, Proxy, connect, equal, fails, start, start_patient, true, wait
 
 zk = connect()
 
@@ -113,9 +113,9 @@ def pipelined_sets_before_add_auth():
         auth = c.add_auth_async("digest", "bob:pw")
         get = c.get_async("/kz/pipelined")
         for r in sets:
-            true(r.get(timeout=5).data_length == 300_000, "each set succeeds")
-        true(auth.get(timeout=5), "auth succeeds")
-        equal(300_000, len(get.get(timeout=5)[0]), "bytes read")
+            true(r.get(timeout=PATIENCE).data_length == 300_000, "each set succeeds")
+        true(auth.get(timeout=PATIENCE), "auth succeeds")
+        equal(300_000, len(get.get(timeout=PATIENCE)[0]), "bytes read")
         c.stop()
 
 
@@ -204,7 +204,7 @@ def states_over_a_cut():
 
 def states_over_expiry():
     proxy = Proxy()
-    c = connect(proxy.address, timeout=1.5)
+    c = connect(proxy.address, timeout=EXPIRY)
     states = []
     c.add_listener(states.append)
     c.create("/kz/expiry", ephemeral=True, makepath=True)
@@ -265,5 +265,5 @@ def start_all():
           sync_and_chroot, version_and_commands, watches_on_calls, session_resumed, restart_and_close)
     start(pipelined_sets_before_add_auth)
     start(states_over_a_cut)
-    start(states_over_expiry)
+    start_patient(states_over_expiry)
     start(retry_over_cuts)

@@ -10,7 +10,7 @@ from kazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from kazoo.recipe.party import Party, ShallowParty
 from kazoo.recipe.queue import LockingQueue, Queue
 
-from harness import PATIENCE, Proxy, connect, equal, fails, start, true, wait
+from harness import EXPIRY, PATIENCE, Proxy, connect, equal, fails, start, start_patient, true, wait
 
 a = connect()
 b = connect()
@@ -50,7 +50,7 @@ def lock_contended():
 
 def lock_freed_by_expiry():
     proxy = Proxy()
-    c = connect(proxy.address, timeout=1.5)
+    c = connect(proxy.address, timeout=EXPIRY)
     true(Lock(c, "/kr/expiry").acquire(), "the first gets it")
     proxy.order("refuse")
     other = Lock(a, "/kr/expiry")
@@ -258,20 +258,14 @@ def partitioner():
     a.ensure_path("/kr/part")
     p, q = (c.SetPartitioner("/kr/part", set=("1", "2", "3"), partition_func=None, identifier=n, time_boundary=0.5) for c, n in ((a, "p"), (b, "q")))
 
-    def settle(s):
-        while not s.acquired:
-            if s.release:
-                s.release_set()
-            elif s.allocating:
-                s.wait_for_acquire(1)
-            elif s.failed:
-                raise AssertionError("partitioning failed")
+    def settled(s):
+        true(not s.failed, "partitioning goes on")
+        if s.release:
+            s.release_set()
+        return s.acquired
 
-    t = threading.Thread(target=settle, args=(q,))
-    t.start()
-    settle(p)
-    t.join(PATIENCE)
-    wait("the parts are disjoint and complete", lambda: settle(p) or settle(q) or sorted(list(p) + list(q)) == ["1", "2", "3"])
+    # Each time both are asked: one of them may wait for what the other has to release.
+    wait("the parts are disjoint and complete", lambda: all([settled(p), settled(q)]) and sorted(list(p) + list(q)) == ["1", "2", "3"])
     p.finish()
     q.finish()
 
@@ -303,6 +297,7 @@ def tree_cache():
 def start_all():
     start(lock, read_and_write_locks, semaphore, election, party, counter)
     start(lock_contended, data_watch, children_watch, barrier, double_barrier, queues, lease, tree_cache)
-    start(lock_freed_by_expiry, lock_over_a_cut)
+    start(lock_over_a_cut)
+    start_patient(lock_freed_by_expiry)
     start(watches_after_a_cut)
     start(partitioner)

@@ -150,8 +150,8 @@ public class Holder {
                     break;
                 case "work":
                     for (int i = 0; i < Integer.parseInt(words[1]); i++) {
-                        if (!lock.acquire(60000)) {
-                            throw new IllegalStateException("no lock within a minute");
+                        if (!lock.acquire(120000)) {
+                            throw new IllegalStateException("no lock within two minutes");
                         }
                         int n = Integer.parseInt(new String(c.getData().forPath("/counter")));
                         c.setData().forPath("/counter", Integer.toString(n + 1).getBytes());

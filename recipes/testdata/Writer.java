@@ -95,6 +95,9 @@ public class Writer {
         multi.start();
         String together = taken.take() + taken.take() + taken.take();
         multi.close();
+        while (count.getCount() != 18 || member.getCurrentMembers().size() != 2) {
+            Thread.sleep(10); // what it has of others comes by itself, when it comes
+        }
         System.out.println(new String(new SimpleDistributedQueue(c, "/simple").take()) + " " + together + " " + n.get().postValue() + " " + count.getCount()
             + " " + new TreeSet<>(member.getCurrentMembers().keySet()));
         member.close();

@@ -26,7 +26,7 @@ class LatchLock(Lock):
 
 def main(address, kind, path):
     client = KazooClient(hosts=address, timeout=10)
-    client.start(timeout=30)
+    client.start(timeout=120)
     if kind == "semaphore":
         make = lambda path: client.Semaphore(path, "kazoo", max_leases=1)
     elif kind == "extra":

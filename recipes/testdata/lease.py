@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 logging.disable(logging.CRITICAL)
 client = KazooClient(hosts=sys.argv[1], timeout=10)
-client.start(timeout=30)
+client.start(timeout=120)
 hour = datetime.timedelta(hours=1)
 print("ready", flush=True)
 for line in sys.stdin:

@@ -9,7 +9,7 @@ from kazoo.recipe.partitioner import SetPartitioner
 
 logging.disable(logging.CRITICAL)
 client = KazooClient(hosts=sys.argv[1], timeout=10)
-client.start(timeout=30)
+client.start(timeout=120)
 
 queue = client.Queue("/queue")
 queue.put(b"last", priority=200)
@@ -32,7 +32,7 @@ print("entered", flush=True)
 barrier.leave()
 print("left", flush=True)
 sys.stdin.readline()
-item = locking.get(timeout=20)
+item = locking.get(timeout=120)
 locking.consume()
 print(queue.get().decode(), item.decode(), client.Counter("/counter").value, sorted(party), sorted(shallow),
       bool(client.NonBlockingLease("/lease-of-go", hour, "python")), flush=True)
@@ -44,7 +44,7 @@ while not partitioner.acquired:
     if partitioner.release:
         partitioner.release_set()
     else:
-        partitioner.wait_for_acquire(20)
+        partitioner.wait_for_acquire(120)
 print(sorted(partitioner), flush=True)
 sys.stdin.readline()
 partitioner.finish()

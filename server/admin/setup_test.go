@@ -15,6 +15,9 @@ import (
 	"github.com/zkd-project/zkd/server"
 )
 
+// patience is how long a test waits for what must come. Only a failure takes that long.
+const patience = 2 * time.Minute
+
 // load makes a configuration of KEY=VALUE lines.
 func load(t *testing.T, lines ...string) *config.Config {
 	t.Helper()
@@ -73,7 +76,7 @@ func fetch(t *testing.T, url string, header ...string) (status int, body string)
 }
 
 // httpClient keeps no connection that a closing port would wait for.
-var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 
 // digestEvery transactions there is a digest to show.
 const digestEvery = 128

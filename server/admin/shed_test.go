@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,7 +31,7 @@ func post(t *testing.T, url, body string, header ...string) (int, string) {
 // Shedding closes connections, not sessions: what they own stays.
 func TestShedConnectionsComeBack(t *testing.T) {
 	srv, url := open(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := zkc.Dial(ctx, srv.Addrs()[0].String())
 	require.NoError(t, err)

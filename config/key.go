@@ -89,6 +89,8 @@ type keyTable struct {
 	names    []string // all names and aliases, for suggestions
 }
 
+const withoutMeaning = "Without a meaning in zkd"
+
 var table = sync.OnceValue(func() *keyTable {
 	t := &keyTable{byName: map[string]*Key{}}
 	for _, g := range []struct {
@@ -105,14 +107,19 @@ var table = sync.OnceValue(func() *keyTable {
 		{"TLS between servers", quorumTLSKeys()},
 		{"Admin server", adminKeys()},
 		{"Metrics", metricsKeys()},
-		{"Without a meaning in zkd", noMeaningKeys()},
+		{withoutMeaning, noMeaningKeys()},
 	} {
 		for _, k := range g.keys {
 			k.Group, k.Env = g.name, envName(k.Name)
+			if k.Status == NoMeaning {
+				k.Group = withoutMeaning
+			}
 			k.Unit, k.Since = unitOf(&k), sinceOf(&k)
 			t.keys = append(t.keys, k)
 		}
 	}
+	last := func(k Key) bool { return k.Group == withoutMeaning } // those of the group together
+	t.keys = append(slices.DeleteFunc(slices.Clone(t.keys), last), slices.DeleteFunc(t.keys, func(k Key) bool { return !last(k) })...)
 	for i := range t.keys {
 		k := &t.keys[i]
 		t.names = append(append(t.names, k.Name), k.Aliases...)

@@ -149,11 +149,11 @@ func (p *Peer) reload() error {
 	}
 	p.trusted.Store(trusted)
 	p.current.Store(next)
-	level := slog.LevelInfo
+	level, text := slog.LevelInfo, "TLS keys of the peer port are loaded"
 	if next.Leaf.NotAfter.Sub(p.now()) < expiresSoon {
-		level = slog.LevelWarn
+		level, text = slog.LevelWarn, "TLS keys of the peer port are loaded, and expire soon: renew them"
 	}
-	p.log.Log(context.Background(), level, "TLS keys of the peer port are loaded", "subject", SubjectDN(next.Leaf), "expires", next.Leaf.NotAfter)
+	p.log.Log(context.Background(), level, text, "subject", SubjectDN(next.Leaf), "expires", next.Leaf.NotAfter)
 	switch {
 	case trustErr != nil:
 		p.log.Error("the changed trust store of the peer port cannot be used, the old one stays in use", "error", trustErr)

@@ -103,11 +103,14 @@ func (c *Config) reload() error {
 	}
 	c.current.Store(next)
 	leaf := certificates[0].Leaf
-	level := slog.LevelInfo
-	if c.now().After(leaf.NotAfter) {
-		level = slog.LevelWarn
+	level, text := slog.LevelInfo, "TLS keys are loaded"
+	switch left := leaf.NotAfter.Sub(c.now()); {
+	case left < 0:
+		level, text = slog.LevelWarn, "TLS keys are loaded, and have expired: clients will not trust them"
+	case left < expiresSoon:
+		level, text = slog.LevelWarn, "TLS keys are loaded, and expire soon: renew them"
 	}
-	c.log.Log(context.Background(), level, "TLS keys are loaded", "subject", SubjectDN(leaf), "expires", leaf.NotAfter)
+	c.log.Log(context.Background(), level, text, "subject", SubjectDN(leaf), "expires", leaf.NotAfter)
 	return nil
 }
 

@@ -65,6 +65,12 @@ func levelOf(c *config.Config) slog.Level {
 func logHandler(c *config.Config, to io.Writer, level slog.Leveler) slog.Handler {
 	o := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
+		o.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+			if a.Value.Kind() == slog.KindDuration { // "62ms" as in text, and not so many nanoseconds
+				a.Value = slog.StringValue(a.Value.Duration().String())
+			}
+			return a
+		}
 		return slog.NewJSONHandler(to, o)
 	}
 	return slog.NewTextHandler(to, o)

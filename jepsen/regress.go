@@ -175,9 +175,9 @@ func brokenDiskAtStart(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// until waits for a condition, half a minute at most.
+// until waits for a condition, also on a machine that is busy with other things.
 func until(ctx context.Context, f func() bool) error {
-	limit, cancel := context.WithTimeout(ctx, promisedRecovery)
+	limit, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	for !f() {
 		select {

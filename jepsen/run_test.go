@@ -93,6 +93,9 @@ func storeOf(t *testing.T) string {
 	return dir
 }
 
+// longestRun is the longest one that a test has by itself.
+const longestRun = 40 * time.Second
+
 // runTime is how long a run of a test is; `go test ./jepsen -time 20s` has longer ones.
 var runTime = flag.Duration("time", 5*time.Second, "how long the run of a workload is")
 
@@ -114,13 +117,14 @@ func TestWorkloadsHoldAndForgedHistoriesDoNot(t *testing.T) {
 	}
 }
 
-// longer plays four runs at most, until one has shown what it should: on a machine that is busy with
-// other things, it may be too little. Each is longer than the one before. What is found counts at once.
+// longer plays six runs at most, until one has shown what it should: on a machine that is busy with
+// other things, it may be too little. Each is longer than the one before, up to a length that several tests
+// can have within the time of all. What is found counts at once.
 func longer(t *testing.T, o *Options, shows func() bool) {
 	t.Helper()
 	for attempt := 0; !shows(); attempt++ {
-		require.Less(t, attempt, 3, "four runs have not shown what they should, the longest of %v", o.Time)
-		o.Time *= 3
+		require.Less(t, attempt, 5, "six runs have not shown what they should, the longest of %v", o.Time)
+		o.Time = max(o.Time, min(3*o.Time, longestRun))
 	}
 }
 

@@ -75,12 +75,15 @@ func TestAccountingDoesNotAllocate(t *testing.T) {
 	defer theirs.Close()
 	defer ours.Close()
 	c := newConn(srv.Server, ours, 1, 0, false)
-	n := testing.AllocsPerRun(100, func() {
-		c.shard.Received(1, 60)
-		c.stats.Received(1)
-		c.replied(wire.OpGetData, 1, 0, 120)
-		c.notified(40)
-	})
+	n := 1.0
+	for range 5 { // the server's own goroutines may allocate meanwhile
+		n = min(n, testing.AllocsPerRun(100, func() {
+			c.shard.Received(1, 60)
+			c.stats.Received(1)
+			c.replied(wire.OpGetData, 1, 0, 120)
+			c.notified(40)
+		}))
+	}
 	if n != 0 {
 		t.Errorf("%v allocations for each request", n)
 	}

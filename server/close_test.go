@@ -13,7 +13,7 @@ import (
 
 func TestCloseLetsRequestsUnderWayFinish(t *testing.T) {
 	var g gate
-	srv := startServer(t, withGate(&g))
+	srv := startServer(t, withGate(&g), set("zkd.drainTimeoutMs", "120000"))
 	c, idle := open(t, srv.addr, 10_000), open(t, srv.addr, 10_000)
 	g.block(t, srv)
 	c.write(request(1, wire.OpCreate, createBody("/n", nil, persistent)), request(2, wire.OpExists, readBody("/n", false)))

@@ -12,7 +12,7 @@ import (
 // FuzzConversation sends any bytes behind a handshake, and before one: whatever comes, the
 // connection ends in time and others are served.
 func FuzzConversation(f *testing.F) {
-	srv := startServer(f, set("zkd.handshakeTimeoutMs", "1000"))
+	srv := startServer(f, set("zkd.handshakeTimeoutMs", "10000"))
 	auth := wire.AuthPacket{Scheme: "digest", Auth: []byte("a:b")}
 	watches := wire.SetWatches2{DataWatches: []string{"/", ""}, PersistentRecursiveWatches: []string{"//"}}
 	for _, b := range [][]byte{

@@ -242,8 +242,9 @@ func TestDribblingHandshakeIsClosedAtTheDeadline(t *testing.T) {
 // While the log stands nobody reads a connection that waits for its session, so that its client has
 // gone is not seen.
 func TestHandshakeThatTheLogDoesNotAnswerEndsAtTheDeadline(t *testing.T) {
+	t.Parallel() // it waits
 	var g gate
-	srv := startServer(t, withGate(&g), set("zkd.handshakeTimeoutMs", "2000"))
+	srv := startServer(t, withGate(&g), set("zkd.handshakeTimeoutMs", "5000"))
 	old := open(t, srv.addr, 60_000)
 	g.block(t, srv)
 	fresh, returning := dial(t, srv.addr), dial(t, srv.addr)
@@ -264,8 +265,9 @@ func TestHandshakeThatTheLogDoesNotAnswerEndsAtTheDeadline(t *testing.T) {
 }
 
 func TestEstablishedConnectionHasNoDeadline(t *testing.T) {
-	srv := startServer(t, set("zkd.handshakeTimeoutMs", "1500"))
-	c := open(t, srv.addr, 10_000)
+	t.Parallel() // it waits
+	srv := startServer(t, set("zkd.handshakeTimeoutMs", "5000"))
+	c := open(t, srv.addr, 40_000)
 	dial(t, srv.addr).expectClosed() // connected later, so its deadline is later
 	c.ping()
 }

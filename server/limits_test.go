@@ -45,8 +45,8 @@ func deaf(t *testing.T, addr string, timeoutMs int32) *rawClient {
 // A client that asks for more and more and takes nothing: the server stops reading it, holds
 // little, and cuts it when it has been stuck for as long as it may be silent.
 func TestNeverReadingClientIsCutAndOthersAreServed(t *testing.T) {
-	srv := startServer(t, set("tickTime", "100"))
-	other := open(t, srv.addr, 2000)
+	srv := startServer(t, set("tickTime", "100"), set("maxSessionTimeout", "60000"))
+	other := open(t, srv.addr, 60_000)
 	other.call(wire.OpCreate, createBody("/big", make([]byte, 500_000), persistent), wire.OK)
 	c := deaf(t, srv.addr, 500)
 	flooded := make(chan struct{})

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,9 +32,10 @@ func TestPulseOfALoopThatStands(t *testing.T) {
 	// A reader that never ends keeps the applier out, and that keeps further readers out.
 	srv.node.RLock()
 	c.send(wire.OpCreate, createBody("/stuck", nil, persistent))
-	eventually(t, "a stuck applier", func() bool { return srv.pulse(50*time.Millisecond) != nil })
-	err := srv.pulse(50 * time.Millisecond)
-	require.ErrorContains(t, err, "appl")
+	eventually(t, "a stuck applier", func() bool {
+		err := srv.pulse(50 * time.Millisecond)
+		return err != nil && strings.Contains(err.Error(), "appl")
+	})
 	srv.node.RUnlock()
 	require.NoError(t, srv.pulse(patience))
 

@@ -22,8 +22,11 @@ func TestContainersAndTTLNodesAreDeletedWhenTheyAreDue(t *testing.T) {
 	c.expect(xid, wire.OK)
 	c.expectEvent(wire.EventNodeDeleted, "/ttl")
 
-	c.call(wire.OpCreateTTL, parent.Append(nil), wire.OK)
-	c.call(wire.OpCreate, createBody("/parent/n", nil, persistent), wire.OK)
+	withChild := []wire.MultiOp{ // together: else its time could be over before the child comes
+		{Op: wire.OpCreateTTL, CreateTTL: parent},
+		{Op: wire.OpCreate, Create: wire.CreateRequest{Path: "/parent/n", ACL: openACL}},
+	}
+	c.call(wire.OpMulti, wire.AppendMulti(nil, withChild), wire.OK)
 	c.call(wire.OpExists, readBody("/used", true), wire.OK)
 	xid = c.send(wire.OpDelete, deleteBody("/used/n"))
 	c.expect(xid, wire.OK)

@@ -216,8 +216,9 @@ func TestReloadedCertificateIsShownToNewConnections(t *testing.T) {
 }
 
 func TestUnifiedPortTakesBoth(t *testing.T) {
+	t.Parallel() // it waits
 	s, files := newTLSSetup(t)
-	srv := startServer(t, files, set("client.portUnification", "true"), set("ssl.handshakeDetectionTimeoutMillis", "300"))
+	srv := startServer(t, files, set("client.portUnification", "true"), set("ssl.handshakeDetectionTimeoutMillis", "5000"))
 	plain := open(t, srv.addr, 10_000)
 	secure := dialTLS(t, srv.addr, s.client("bob")).create(10_000)
 	plain.call(wire.OpCreate, createBody("/n", nil, persistent), wire.OK)
@@ -243,8 +244,8 @@ func TestWordOverTLS(t *testing.T) {
 }
 
 func TestNeverReadingTLSClientIsCut(t *testing.T) {
-	srv, s, addr := startTLS(t, set("tickTime", "100"))
-	other := open(t, srv.addr, 10_000)
+	srv, s, addr := startTLS(t, set("tickTime", "100"), set("maxSessionTimeout", "60000"))
+	other := open(t, srv.addr, 60_000)
 	other.call(wire.OpCreate, createBody("/big", make([]byte, 500_000), persistent), wire.OK)
 	c := dialTLS(t, addr, s.client("")).create(300)
 	f := request(1, wire.OpGetData, readBody("/big", false))

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -17,17 +18,33 @@ import (
 // connections break may go on leading beside the next one. It must not tell a client that it holds
 // a lock which the next one gives away.
 func TestLeaderThatIsCutOffGivesNobodyMoreTime(t *testing.T) {
-	const timeout = 2 * time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	// A machine that stands still can cost the holder its session before anything is shown.
+	for !cutOff(ctx, t) {
+		require.NoError(t, ctx.Err())
+	}
+}
+
+// cutOff cuts off a leader whose client holds a lock; false says that the session of the client was over
+// before that.
+func cutOff(ctx context.Context, t *testing.T) (shown bool) {
+	const timeout = 2 * time.Second
 	cl, err := local.Start(ctx, local.Options{Nodes: 3, Settings: []config.Override{{Key: "tickTime", Value: "200", Origin: "test"}}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, cl.Close()) }()
-	leader := cl.Leader()
+	leader := 0
+	for leader = cl.Leader(); leader == 0; leader = cl.Leader() {
+		require.NoError(t, ctx.Err())
+		time.Sleep(time.Millisecond)
+	}
 	holder, err := client.Dial(ctx, cl.Addr(leader), client.WithTimeout(timeout))
 	require.NoError(t, err)
 	defer holder.Close(ctx)
 	_, _, err = holder.Create(ctx, "/lock", nil, client.ModeEphemeral, client.WorldACL(client.PermAll))
+	if errors.Is(err, client.ErrUncertain) || errors.Is(err, client.ErrSessionExpired) {
+		return false
+	}
 	require.NoError(t, err)
 	other, err := client.Dial(ctx, cl.Addr(leader%3+1))
 	require.NoError(t, err)
@@ -65,8 +82,11 @@ func TestLeaderThatIsCutOffGivesNobodyMoreTime(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	require.NoError(t, <-gone)
-	require.Positive(t, answers)
+	if answers == 0 {
+		return false
+	}
 	require.False(t, goneAt.Before(answered.Add(timeout)), fmt.Sprintf(
 		"the lock was given away %v after the cut, and its holder was answered until %v after it", goneAt.Sub(began), answered.Sub(began)))
 	t.Logf("given away %v after the cut, answered until %v", goneAt.Sub(began), answered.Sub(began))
+	return true
 }

@@ -46,6 +46,7 @@ func TestNoAlarmWhereAnswersAreLateOrLost(t *testing.T) {
 		"a list whose answer was lost was in force, and a secret was read": {ACL, []history.Op{op("acl-create", 1, 2, "/acl/1", "admin:31", 1), unknown(op("acl-set", 5, 4000, "/acl/1", "admin:31,bob:1", 0)), secret}},
 		"a creation whose answer was lost, and a secret was read":          {ACL, []history.Op{unknown(op("acl-create", 1, 2, "/acl/1", "bob:1", 0)), secret}},
 		"a write of another session after the end of one":                  {Ephemeral, []history.Op{ephemeralOf(7, 10, 5), op("close", 20, 21, "", "", 6), ephemeralOf(8, 30, 7)}},
+		"a reply that comes when the next one holds already":               {Lock, []history.Op{holding(1, 1600, 1900, 5), holding(2, 2000, 1500, 4), holding(3, 2100, 2200, 6)}},
 		"reads of two sessions that overlap nothing": {Append, []history.Op{
 			multiOf(7, 1, 3, history.Part{Key: "/x", Value: " 1"}),
 			readOf(8, 4, 5, history.Part{Key: "/x"}), // behind: plain reads may be
@@ -58,6 +59,11 @@ func TestNoAlarmWhereAnswersAreLateOrLost(t *testing.T) {
 			require.NotZero(t, r.Checked)
 		})
 	}
+}
+
+// holding is the belief of a client that holds the lock, with the number of its place.
+func holding(proc int, begin, end, number int64) history.Op {
+	return history.Op{Begin: begin * ms, End: end * ms, Kind: history.Info, F: "held", Proc: proc, Key: "/lock", Arg: number}
 }
 
 // ephemeralOf is the creation of an ephemeral node by a session.

@@ -10,7 +10,7 @@ import (
 // believes so from the reply that showed it to be the first in the queue until it asks for the
 // deletion of its node, or, where it loses touch, until a timeout after the newest request that
 // was answered: lines "held", Arg the number of its place in the queue. Those numbers must
-// rise from holder to holder.
+// rise from holder to holder. Whoever got the reply only after that timeout has never believed so.
 //
 // Lines "held-blindly" are of the same clients if they never looked at the clock: with clients
 // that stall, they must overlap, or the test cannot see an overlap.
@@ -40,7 +40,7 @@ func overlaps(ops []history.Op, name string, f func(before, o *history.Op)) int 
 	byLock := map[string][]*history.Op{}
 	n := 0
 	for i := range ops {
-		if o := &ops[i]; o.Kind == history.Info && o.F == name {
+		if o := &ops[i]; o.Kind == history.Info && o.F == name && o.End > o.Begin {
 			byLock[o.Key] = append(byLock[o.Key], o)
 			n++
 		}

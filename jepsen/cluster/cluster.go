@@ -280,6 +280,10 @@ func (c *Cluster) Kill(i int) {
 	}
 }
 
+// stopPatience is for a server that hands over, answers its clients and closes its files, on a machine that
+// may be busy with other things.
+const stopPatience = 2 * time.Minute
+
 // Stop asks a server to end in order. It is killed if it takes too long, which is an error.
 func (c *Cluster) Stop(i int) error {
 	c.Resume(i)
@@ -290,9 +294,9 @@ func (c *Cluster) Stop(i int) error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(stopPatience):
 		c.Kill(i)
-		return fmt.Errorf("server %d did not end within 30 s of SIGTERM", i)
+		return fmt.Errorf("server %d did not end within %v of SIGTERM", i, stopPatience)
 	}
 }
 
@@ -382,15 +386,26 @@ func (c *Cluster) Leader() int {
 	return 0
 }
 
-// StartAll starts all that do not run, and waits until all serve.
+// StartAll starts all that do not run, and waits until all serve. One whose end was under way, by a fault
+// that is over, is started again when it has come; what it ended with is among the Ends.
 func (c *Cluster) StartAll(ctx context.Context) error {
-	for i := 1; i <= c.o.Servers; i++ {
-		c.Resume(i)
-		if err := c.Start(i); err != nil {
-			return err
-		}
+	const tries = 3
+	started := make([]int, c.o.Servers)
+	for i := range started {
+		c.Resume(i + 1)
 	}
-	return c.AwaitAll(ctx)
+	return c.await(ctx, func() error {
+		for i := range started {
+			if started[i] == tries || c.PID(i+1) != 0 {
+				continue
+			}
+			started[i]++
+			if err := c.Start(i + 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // awaitPatience is for one answer of a server that may stand still for a moment, for want of a processor.
@@ -398,7 +413,15 @@ const awaitPatience = 5 * time.Second
 
 // AwaitAll waits until all servers serve and one leads.
 func (c *Cluster) AwaitAll(ctx context.Context) error {
+	return c.await(ctx, func() error { return nil })
+}
+
+// await is AwaitAll; help is called before each look.
+func (c *Cluster) await(ctx context.Context, help func() error) error {
 	for {
+		if err := help(); err != nil {
+			return err
+		}
 		waiting := 0
 		leads := false
 		for i := 1; i <= c.o.Servers && waiting == 0; i++ {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os/exec"
 
-	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/jepsen/netem"
 )
 
@@ -18,7 +17,8 @@ import (
 type loopback struct {
 	table  *netem.Table
 	net    int          // all addresses are 127.net.x.y
-	lock   net.Listener // held while the cluster has them
+	port   int          // of proxies; that of servers is the next one for clients, and then that for each other
+	lock   net.Listener // held while the cluster has the addresses
 	client []string     // what servers bind, for clients
 	peer   []string     // and for each other
 	// proxies by who dials whom; clients are host 0.
@@ -33,12 +33,8 @@ func Loopback(servers int) (Driver, error) {
 	}
 	for i := 1; i <= servers; i++ {
 		host := fmt.Sprintf("127.%d.100.%d", l.net, i)
-		port, err := freeport.Find(host, 2)
-		if err != nil {
-			return nil, errors.Join(err, l.Close())
-		}
-		l.client = append(l.client, fmt.Sprintf("%s:%d", host, port))
-		l.peer = append(l.peer, fmt.Sprintf("%s:%d", host, port+1))
+		l.client = append(l.client, fmt.Sprintf("%s:%d", host, l.port+1))
+		l.peer = append(l.peer, fmt.Sprintf("%s:%d", host, l.port+2))
 	}
 	if err := l.open(servers); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -46,17 +42,44 @@ func Loopback(servers int) (Driver, error) {
 	return l, nil
 }
 
-// reserve takes addresses that no other cluster on this machine has: a port that is closed while its
-// server is down must not be given to somebody else.
+// Ports lie below those that the system gives out, to clients as to listeners that want any, and below
+// those that other tests look for: one that is closed while its server is down must not be given to
+// somebody else, least of all to a listener on all addresses.
+const lockPort, firstPort, lastPort = 10_999, 11_000, 14_999
+
+// reserve takes addresses that no other cluster on this machine has.
 func (l *loopback) reserve() (err error) {
-	const lockPort = 10_999 // below the ports that the system gives out
 	for range 1000 {
 		l.net = 1 + rand.IntN(253)
 		if l.lock, err = net.Listen("tcp", fmt.Sprintf("127.%d.0.1:%d", l.net, lockPort)); err == nil {
-			return nil
+			return l.choosePorts()
 		}
 	}
 	return fmt.Errorf("no free addresses on the loopback device: %w", err)
+}
+
+// choosePorts finds three in a row on which nobody listens at all addresses.
+func (l *loopback) choosePorts() (err error) {
+	for range 100 {
+		l.port = firstPort + rand.IntN(lastPort-firstPort-1)
+		if err = l.portsAreFree(); err == nil {
+			return nil
+		}
+	}
+	return errors.Join(fmt.Errorf("no free ports between %d and %d on the loopback device: %w", firstPort, lastPort, err), l.lock.Close())
+}
+
+func (l *loopback) portsAreFree() error {
+	for port := l.port; port < l.port+3; port++ {
+		at, err := net.Listen("tcp", fmt.Sprintf("127.%d.0.1:%d", l.net, port))
+		if err != nil {
+			return err
+		}
+		if err := at.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *loopback) open(servers int) error {
@@ -69,7 +92,7 @@ func (l *loopback) open(servers int) error {
 			if src == netem.Clients {
 				target = l.client[dst-1]
 			}
-			p, err := netem.NewProxy(l.table, src, dst, fmt.Sprintf("127.%d.%d.%d:0", l.net, 10+src, dst), target)
+			p, err := netem.NewProxy(l.table, src, dst, fmt.Sprintf("127.%d.%d.%d:%d", l.net, 10+src, dst, l.port), target)
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ const (
 	// startPatience is for the interpreter, the library and a session, on a busy machine.
 	startPatience = time.Minute
 	// answerPatience is more than anything may take that a child is asked to do.
-	answerPatience = 40 * time.Second
+	answerPatience = 90 * time.Second
 )
 
 // Unavailable says why this machine cannot run the workloads; "" if it can.

@@ -14,7 +14,7 @@ import (
 const second = int64(time.Second)
 
 func newChild() *child {
-	return &child{e: &workload.Env{Rec: history.NewRecorder(nil)}, session: 7, alive: second, timeout: 3 * time.Second}
+	return &child{e: &workload.Env{Rec: history.NewRecorder(nil)}, session: 7, alive: second, timeout: time.Hour}
 }
 
 // sessions judges what a child has recorded of its sessions.

@@ -41,16 +41,25 @@ func (w *World) rejoin(server int) error {
 	if err := w.Cluster.Start(server); err != nil {
 		return err
 	}
-	for w.Cluster.Mode(server) == "" && w.Cluster.PID(server) != 0 && ctx.Err() == nil {
-		wait(ctx, 20*time.Millisecond)
+	serves := make(chan error, 1)
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { serves <- w.Cluster.AwaitAll(waiting) }()
+	for w.Cluster.PID(server) != 0 {
+		select {
+		case err := <-serves:
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	if w.Cluster.PID(server) == 0 { // what it has said is judged with all ends
-		if err := w.Cluster.Wipe(server); err != nil {
-			return err
-		}
-		if err := w.Cluster.Start(server); err != nil {
-			return err
-		}
+	stop()
+	<-serves
+	// What it has said is judged with all ends.
+	if err := w.Cluster.Wipe(server); err != nil {
+		return err
+	}
+	if err := w.Cluster.Start(server); err != nil {
+		return err
 	}
 	return w.Cluster.AwaitAll(ctx)
 }

@@ -96,7 +96,7 @@ func inGroup(controller string, server, pid int, l limit) (release func() error,
 // removeGroup removes a group that may still have a process which is about to be gone.
 func removeGroup(dir string) error {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if err := os.Remove(dir); !errors.Is(err, unix.EBUSY) || time.Since(began) > 10*time.Second {
+		if err := os.Remove(dir); !errors.Is(err, unix.EBUSY) || time.Since(began) > time.Minute {
 			return err
 		}
 	}

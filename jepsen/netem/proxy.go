@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -64,13 +65,28 @@ func (p *Proxy) Up() error {
 	if p.l != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", p.addr)
+	l, err := listen(p.addr)
 	if err != nil {
 		return err
 	}
 	p.l = l
 	p.wg.Go(func() { p.accept(l) })
 	return nil
+}
+
+// copyPatience is for a child of this process to run its program, on a machine that may be busy, or stand
+// still, for long.
+const copyPatience = time.Minute
+
+// listen opens a port that may have been closed a moment ago. Until a child that was just made runs its own
+// program, it has a copy of the listener.
+func listen(addr string) (net.Listener, error) {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		l, err := net.Listen("tcp", addr)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Since(began) > copyPatience {
+			return l, err
+		}
+	}
 }
 
 // Down closes the listener: dst does not run.

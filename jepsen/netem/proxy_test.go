@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // rig is a server that echoes, behind a proxy from host 1 to host 2.
@@ -31,7 +33,7 @@ func rig(t *testing.T) (*Table, *Proxy) {
 		}
 	}()
 	table := NewTable()
-	p, err := NewProxy(table, 1, 2, "127.0.0.1:0", l.Addr().String())
+	p, err := NewProxy(table, 1, 2, freeport.Addr(t), l.Addr().String()) // which is there for it after Down, too
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return table, p
@@ -57,7 +59,7 @@ func echo(c net.Conn, wait time.Duration) error {
 
 // long is never waited out, and short is always.
 const (
-	long  = 20 * time.Second
+	long  = 2 * time.Minute
 	short = 50 * time.Millisecond
 )
 
@@ -117,4 +119,24 @@ func TestProxyHoldsBackTheEnd(t *testing.T) {
 	_ = c.SetReadDeadline(time.Now().Add(long))
 	_, err = c.Read(make([]byte, 1))
 	require.True(t, errors.Is(err, io.EOF), "%v", err)
+}
+
+// A child of this process has all listeners until it runs its own program.
+func TestProxyComesUpAlthoughAChildHasItsListenerStill(t *testing.T) {
+	_, p := rig(t)
+	ofChild, err := p.l.(*net.TCPListener).File()
+	require.NoError(t, err)
+	p.Down()
+	_, err = net.Listen("tcp", p.Addr())
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	up := make(chan error)
+	go func() { up <- p.Up() }()
+	select {
+	case err := <-up:
+		t.Fatalf("it is up beside the other one, or has given up: %v", err)
+	case <-time.After(short):
+	}
+	require.NoError(t, ofChild.Close())
+	require.NoError(t, <-up)
+	require.NoError(t, echo(dial(t, p), long))
 }

@@ -62,7 +62,7 @@ func TestSwitchForwardsAndBlocks(t *testing.T) {
 	require.Equal(t, int64(3*len(p)), size(t, to))
 	table.Set(1, 2, Link{Delay: time.Millisecond})
 	s.pass(p)
-	require.Eventually(t, func() bool { return size(t, to) == int64(4*len(p)) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return size(t, to) == int64(4*len(p)) }, long, time.Millisecond)
 	p[19] = 9 // to a host that nobody knows
 	s.pass(p)
 	s.pass(p[:7])

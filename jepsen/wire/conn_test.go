@@ -39,7 +39,7 @@ func connect(t *testing.T) (*Conn, *stranger, chan Event, chan string) {
 	nc, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	events, broken := make(chan Event, 9), make(chan string, 9)
-	c, err := Open(nc, 1, Session{TimeoutMs: 1000}, 10*time.Second, Hooks{
+	c, err := Open(nc, 1, Session{TimeoutMs: 1000}, 2*time.Minute, Hooks{
 		Event:  func(_ *Conn, e Event) { events <- e },
 		Broken: func(_ *Conn, s string) { broken <- s },
 	})

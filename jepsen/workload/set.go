@@ -53,12 +53,9 @@ func (e *Env) finalList(ctx context.Context, path string, node int) error {
 }
 
 func (p *Proc) finalList(ctx context.Context, path string) error {
-	p.note = "final"
-	if !p.Sync(ctx) {
-		return errors.New("no answer to a sync")
-	}
-	// A folder that no write has reached is an answer, too.
-	if o := p.Children(ctx, path, false); o.Kind != history.OK || o.Code != 0 && o.Code != int32(proto.NoNode) {
+	// On one connection: between two, a session could be over, and the next one is not bound to what
+	// this one has seen. A folder that no write has reached is an answer, too.
+	if o := p.listSynced(ctx, path, "final"); o.Kind != history.OK || o.Code != 0 && o.Code != int32(proto.NoNode) {
 		return errors.New("no list of " + path)
 	}
 	return nil

@@ -261,7 +261,7 @@ func TestLongRequestsAreJudgedInTime(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > time.Minute { // a fraction of a second, or many minutes
 		t.Errorf("took %v", took)
 	}
 }

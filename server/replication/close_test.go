@@ -85,7 +85,7 @@ func TestALeaderClosesThoughAMajorityStoresNothing(t *testing.T) {
 	select {
 	case err := <-closed:
 		require.NoError(t, err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		buf := make([]byte, 1<<20)
 		t.Fatalf("Close waits for ever:\n%s", buf[:runtime.Stack(buf, true)])
 	}

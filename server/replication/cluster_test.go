@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,9 @@ import (
 )
 
 // A trio is a cluster whose members are in memory, over a network inside the process.
+//
+// A machine that stands still for a second ends the leadership of whoever leads. Tests in which one member
+// must lead for long run in virtual time, which does not go on meanwhile.
 type trio struct {
 	t       testing.TB
 	net     *memnet.Network
@@ -222,7 +226,7 @@ func (v *voice) settled() {
 // await waits until cond, which is asked with mu held.
 func (v *voice) await(what string, cond func() bool) {
 	v.cluster.t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(patience)
 	for {
 		v.mu.Lock()
 		ok, changed := cond(), v.changed
@@ -262,7 +266,7 @@ func (c *trio) sessions() {
 
 func (c *trio) leader() *voice {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for ctx.Err() == nil {
 		for _, v := range c.members {
@@ -369,28 +373,30 @@ func TestWritesSurviveTheLeaderExactlyOnce(t *testing.T) {
 }
 
 func TestLeadershipIsHandedOver(t *testing.T) {
-	c := newTrio(t, 3)
-	c.start(1, 2, 3)
-	c.sessions()
-	for range 5 {
-		old := c.leader()
-		for range 100 {
-			for _, v := range c.members {
-				v.write()
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
+		c.start(1, 2, 3)
+		c.sessions()
+		for range 5 {
+			old := c.leader()
+			for range 100 {
+				for _, v := range c.members {
+					v.write()
+				}
 			}
-		}
-		require.NoError(t, old.node.StepDown(testContext(t)))
-		for range 100 {
-			for _, v := range c.members {
-				v.write()
+			require.NoError(t, old.node.StepDown(testContext(t)))
+			for range 100 {
+				for _, v := range c.members {
+					v.write()
+				}
 			}
+			for _, v := range c.members {
+				v.settled()
+			}
+			require.NotSame(t, old, c.leader())
 		}
-		for _, v := range c.members {
-			v.settled()
-		}
-		require.NotSame(t, old, c.leader())
-	}
-	c.same()
+		c.same()
+	})
 }
 
 func TestThereIsALeaderHoweverOftenItIsHandedOver(t *testing.T) {
@@ -422,41 +428,43 @@ func TestWhoLeadsTakesNoRouteToALeaderBefore(t *testing.T) {
 }
 
 func TestWipedServerTakesItsOldPlaceAsALearnerFirst(t *testing.T) {
-	c := newTrio(t, 3)
-	c.start(1, 2, 3)
-	c.sessions()
-	for range 50 {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
+		c.start(1, 2, 3)
+		c.sessions()
+		for range 50 {
+			for _, v := range c.members {
+				v.write()
+			}
+		}
 		for _, v := range c.members {
-			v.write()
+			v.settled()
 		}
-	}
-	for _, v := range c.members {
-		v.settled()
-	}
-	wiped := c.members[0]
-	if c.leader() == wiped {
-		wiped = c.members[1]
-	}
-	old := wiped.node.stores.id.serverID()
-	wiped.stop()
-	wiped.stores = NewMemoryStores()
-	c.start(wiped.number)
-	id := wiped.node.stores.id.serverID()
-	require.NotEqual(t, old, id)
-	timeout := time.After(30 * time.Second)
-	for {
-		voters := c.leader().node.voters()
-		if len(voters) == 3 && slices.Contains(voters, id) {
-			break
+		wiped := c.members[0]
+		if c.leader() == wiped {
+			wiped = c.members[1]
 		}
-		require.NotContains(t, voters, id, "it must not vote beside its old incarnation")
-		select {
-		case <-timeout:
-			t.Fatalf("voters are %v", voters)
-		case <-time.After(time.Millisecond):
+		old := wiped.node.stores.id.serverID()
+		wiped.stop()
+		wiped.stores = NewMemoryStores()
+		c.start(wiped.number)
+		id := wiped.node.stores.id.serverID()
+		require.NotEqual(t, old, id)
+		timeout := time.After(patience)
+		for {
+			voters := c.leader().node.voters()
+			if len(voters) == 3 && slices.Contains(voters, id) {
+				break
+			}
+			require.NotContains(t, voters, id, "it must not vote beside its old incarnation")
+			select {
+			case <-timeout:
+				t.Fatalf("voters are %v", voters)
+			case <-time.After(time.Millisecond):
+			}
 		}
-	}
-	require.NotContains(t, c.leader().node.voters(), old)
-	require.Len(t, wiped.order, 50, "it has the log from the leader")
-	c.same()
+		require.NotContains(t, c.leader().node.voters(), old)
+		require.Len(t, wiped.order, 50, "it has the log from the leader")
+		c.same()
+	})
 }

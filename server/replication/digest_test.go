@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -147,7 +148,7 @@ func TestAMemberWithOtherDataRepairsItselfWhileTheOthersWrite(t *testing.T) {
 				first, _ := bounds(t, wrong)
 				var stops []func()
 				for _, v := range c.others(wrong) {
-					stops = append(stops, v.pump())
+					stops = append(stops, v.pump(0))
 				}
 				wrong.flip()
 				wrong.healed()
@@ -187,32 +188,34 @@ func TestAMemberWithOtherDataRepairsItselfWhileTheOthersWrite(t *testing.T) {
 }
 
 func TestWithoutAMajorityEveryServerEnds(t *testing.T) {
-	c := newTrio(t, 3)
-	ends := make(chan error, 3)
-	for _, v := range c.members {
-		v.tune = func(o *Options) { o.Fatal = func(err error) { ends <- err } }
-	}
-	c.start(1, 2, 3)
-	c.sessions()
-	leader := c.leader()
-	for _, v := range c.others(leader) {
-		v.flip()
-	}
-	for range 2 * digestEvery {
-		leader.write()
-		leader.settled()
-	}
-	for range c.members {
-		select {
-		case err := <-ends:
-			require.ErrorContains(t, err, "no majority agrees")
-		case <-time.After(30 * time.Second):
-			t.Fatal("a server goes on with data that nobody can vouch for")
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
+		ends := make(chan error, 3)
+		for _, v := range c.members {
+			v.tune = func(o *Options) { o.Fatal = func(err error) { ends <- err } }
 		}
-	}
-	for _, v := range c.members {
-		require.Zero(t, v.quarantined)
-	}
+		c.start(1, 2, 3)
+		c.sessions()
+		leader := c.leader()
+		for _, v := range c.others(leader) {
+			v.flip()
+		}
+		for range 2 * digestEvery {
+			leader.write()
+			leader.settled()
+		}
+		for range c.members {
+			select {
+			case err := <-ends:
+				require.ErrorContains(t, err, "no majority agrees")
+			case <-time.After(patience):
+				t.Fatal("a server goes on with data that nobody can vouch for")
+			}
+		}
+		for _, v := range c.members {
+			require.Zero(t, v.quarantined)
+		}
+	})
 }
 
 func TestAMachineThatFailsAgainAndAgainIsGivenUp(t *testing.T) {

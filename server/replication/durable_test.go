@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -84,137 +85,141 @@ func diskCluster(t *testing.T, size int) (*trio, []*vfstest.Disk) {
 
 // The followers have the entry, and the leader's disk does not: nobody may see it.
 func TestNothingIsAppliedAnywhereBeforeTheLeadersDiskHasIt(t *testing.T) {
-	c, _ := diskTrio(t)
-	var stuck []*stuckFS
-	for _, v := range c.members {
-		s := &stuckFS{FS: v.fs}
-		v.fs = s
-		stuck = append(stuck, s)
-	}
-	t.Cleanup(func() {
-		for _, s := range stuck {
-			s.free()
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := diskTrio(t)
+		var stuck []*stuckFS
+		for _, v := range c.members {
+			s := &stuckFS{FS: v.fs}
+			v.fs = s
+			stuck = append(stuck, s)
+		}
+		t.Cleanup(func() {
+			for _, s := range stuck {
+				s.free()
+			}
+		})
+		c.start(1, 2, 3)
+		c.sessions()
+		leader := c.leader()
+		leader.write()
+		leader.settled()
+		disk := stuck[leader.number-1]
+		disk.stick()
+		leader.write()
+		select {
+		case <-disk.tried:
+		case <-time.After(patience):
+			t.Fatal("the entry was not written")
+		}
+		// Both followers store it and say so, long before the leader's disk is through.
+		last := leader.node.raft().LastIndex()
+		deadline := time.Now().Add(patience)
+		for acked := 0; acked < 2; {
+			acked = 0
+			for _, s := range leader.node.peers.Peers() {
+				if s.Acked >= last {
+					acked++
+				}
+			}
+			require.True(t, time.Now().Before(deadline), "the followers did not get the entry")
+			time.Sleep(time.Millisecond)
+		}
+		// raft tells followers of its commit index within commitTimeout: let it, a few times.
+		for after := time.Now().Add(3 * commitTimeout); ; {
+			late := 0
+			for _, s := range leader.node.peers.Peers() {
+				if s.Contact.After(after) {
+					late++
+				}
+			}
+			if late == 2 {
+				break
+			}
+			require.True(t, time.Now().Before(deadline), "the followers went silent")
+			time.Sleep(time.Millisecond)
+		}
+		require.Less(t, leader.node.durability.log.Durable(), last)
+		for _, s := range leader.node.peers.Peers() {
+			require.Less(t, s.Told, last, "a follower was told of a commit")
+		}
+		for _, v := range c.members {
+			require.Less(t, v.node.AppliedIndex(), last, "member %d", v.number)
+		}
+		disk.free()
+		leader.settled()
+		for _, v := range c.members {
+			require.NoError(t, v.node.waitApplied(testContext(t), last))
 		}
 	})
-	c.start(1, 2, 3)
-	c.sessions()
-	leader := c.leader()
-	leader.write()
-	leader.settled()
-	disk := stuck[leader.number-1]
-	disk.stick()
-	leader.write()
-	select {
-	case <-disk.tried:
-	case <-time.After(30 * time.Second):
-		t.Fatal("the entry was not written")
-	}
-	// Both followers store it and say so, long before the leader's disk is through.
-	last := leader.node.raft().LastIndex()
-	deadline := time.Now().Add(30 * time.Second)
-	for acked := 0; acked < 2; {
-		acked = 0
-		for _, s := range leader.node.peers.Peers() {
-			if s.Acked >= last {
-				acked++
-			}
-		}
-		require.True(t, time.Now().Before(deadline), "the followers did not get the entry")
-		time.Sleep(time.Millisecond)
-	}
-	// raft tells followers of its commit index within commitTimeout: let it, a few times.
-	for after := time.Now().Add(3 * commitTimeout); ; {
-		late := 0
-		for _, s := range leader.node.peers.Peers() {
-			if s.Contact.After(after) {
-				late++
-			}
-		}
-		if late == 2 {
-			break
-		}
-		require.True(t, time.Now().Before(deadline), "the followers went silent")
-		time.Sleep(time.Millisecond)
-	}
-	require.Less(t, leader.node.durability.log.Durable(), last)
-	for _, s := range leader.node.peers.Peers() {
-		require.Less(t, s.Told, last, "a follower was told of a commit")
-	}
-	for _, v := range c.members {
-		require.Less(t, v.node.AppliedIndex(), last, "member %d", v.number)
-	}
-	disk.free()
-	leader.settled()
-	for _, v := range c.members {
-		require.NoError(t, v.node.waitApplied(testContext(t), last))
-	}
 }
 
 // A server that led holds entries that are not on its disk. When its successor asks for them,
 // it has nothing to store; it must not say yes all the same.
 func TestWhatWasWrittenAsLeaderIsSyncedBeforeASuccessorHearsOfIt(t *testing.T) {
-	c, _ := diskTrio(t)
-	var stuck []*stuckFS
-	for _, v := range c.members {
-		s := &stuckFS{FS: v.fs}
-		v.fs = s
-		stuck = append(stuck, s)
-		t.Cleanup(s.free)
-	}
-	c.start(1, 2, 3)
-	c.sessions()
-	leader := c.leader()
-	leader.write()
-	leader.settled()
-	// Another member makes way for one that the test plays.
-	other := c.members[leader.number%3]
-	id, cluster := other.node.stores.id.serverID(), other.node.ClusterID()
-	other.stop()
-	host := fmt.Sprintf("host%d", other.number)
-	played, err := peer.New(peer.Options{
-		ID: id, Cluster: cluster, Listen: host + ":2888", Network: c.net.Host(host), Resolve: leader.node.resolve,
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := diskTrio(t)
+		var stuck []*stuckFS
+		for _, v := range c.members {
+			s := &stuckFS{FS: v.fs}
+			v.fs = s
+			stuck = append(stuck, s)
+			t.Cleanup(s.free)
+		}
+		c.start(1, 2, 3)
+		c.sessions()
+		leader := c.leader()
+		leader.write()
+		leader.settled()
+		// Another member makes way for one that the test plays.
+		other := c.members[leader.number%3]
+		id, cluster := other.node.stores.id.serverID(), other.node.ClusterID()
+		other.stop()
+		host := fmt.Sprintf("host%d", other.number)
+		played, err := peer.New(peer.Options{
+			ID: id, Cluster: cluster, Listen: host + ":2888", Network: c.net.Host(host), Resolve: leader.node.resolve,
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { played.Close() })
+
+		disk := stuck[leader.number-1]
+		disk.stick()
+		leader.write()
+		<-disk.tried
+		var entry, before raft.Log
+		last := leader.node.raft().LastIndex()
+		require.NoError(t, leader.node.stores.log.GetLog(last, &entry))
+		require.NoError(t, leader.node.stores.log.GetLog(last-1, &before))
+		require.Less(t, leader.node.durability.log.Durable(), last)
+
+		answered := make(chan error, 1)
+		var response raft.AppendEntriesResponse
+		go func() {
+			header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(id)}
+			to := leader.node.stores.id.serverID()
+			answered <- played.AppendEntries(to, raft.ServerAddress(to), &raft.AppendEntriesRequest{
+				RPCHeader: header, Term: entry.Term + 1,
+				PrevLogEntry: before.Index, PrevLogTerm: before.Term, Entries: []*raft.Log{&entry},
+			}, &response)
+		}()
+		deadline := time.Now().Add(patience)
+		for leader.node.raft().State() == raft.Leader {
+			require.True(t, time.Now().Before(deadline), "it did not step down")
+			time.Sleep(time.Millisecond)
+		}
+		select {
+		case err := <-answered:
+			t.Fatalf("it answered (%v, %+v) with the entry not on its disk", err, response)
+		case <-time.After(300 * time.Millisecond):
+		}
+		disk.free()
+		require.NoError(t, <-answered)
+		require.True(t, response.Success)
+		require.GreaterOrEqual(t, leader.node.durability.log.Durable(), last)
+		played.Close()
+		c.start(other.number)
+		c.leader()
+		leader.settled()
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { played.Close() })
-
-	disk := stuck[leader.number-1]
-	disk.stick()
-	leader.write()
-	<-disk.tried
-	var entry, before raft.Log
-	last := leader.node.raft().LastIndex()
-	require.NoError(t, leader.node.stores.log.GetLog(last, &entry))
-	require.NoError(t, leader.node.stores.log.GetLog(last-1, &before))
-	require.Less(t, leader.node.durability.log.Durable(), last)
-
-	answered := make(chan error, 1)
-	var response raft.AppendEntriesResponse
-	go func() {
-		header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(id)}
-		to := leader.node.stores.id.serverID()
-		answered <- played.AppendEntries(to, raft.ServerAddress(to), &raft.AppendEntriesRequest{
-			RPCHeader: header, Term: entry.Term + 1,
-			PrevLogEntry: before.Index, PrevLogTerm: before.Term, Entries: []*raft.Log{&entry},
-		}, &response)
-	}()
-	deadline := time.Now().Add(30 * time.Second)
-	for leader.node.raft().State() == raft.Leader {
-		require.True(t, time.Now().Before(deadline), "it did not step down")
-		time.Sleep(time.Millisecond)
-	}
-	select {
-	case err := <-answered:
-		t.Fatalf("it answered (%v, %+v) with the entry not on its disk", err, response)
-	case <-time.After(300 * time.Millisecond):
-	}
-	disk.free()
-	require.NoError(t, <-answered)
-	require.True(t, response.Success)
-	require.GreaterOrEqual(t, leader.node.durability.log.Durable(), last)
-	played.Close()
-	c.start(other.number)
-	c.leader()
-	leader.settled()
 }
 
 // powerLoss takes the power from some members under load, again and again. What was applied

@@ -255,7 +255,7 @@ func TestASnapshotOfTheLeaderKeepsItsZxid(t *testing.T) {
 			leader := c.leader()
 			lagging := c.others(leader)[0]
 			lagging.stop()
-			for range 20 {
+			for range farBehind {
 				leader.write()
 				leader.settled()
 			}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
@@ -114,7 +115,7 @@ func testSurvivor(t *testing.T, store, logDir string) {
 	dirs[1], dirs[2] = t.TempDir(), t.TempDir()
 	c.start(2, 3)
 	for _, v := range c.members { // else the survivor alone may know of the last vote
-		require.Eventually(t, func() bool { return len(v.voters()) == 3 }, 30e9, 1e6)
+		require.Eventually(t, func() bool { return len(v.voters()) == 3 }, patience, time.Millisecond)
 	}
 	c.same()
 	require.Empty(t, missing(c.members[2], survivor, writes+1))

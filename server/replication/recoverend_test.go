@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
@@ -85,32 +86,34 @@ func TestEachRecoveryMakesAnotherCluster(t *testing.T) {
 // A snapshot of the cluster was installed over a log that tells another story, and then came a crash. What
 // the log has behind the snapshot was never committed, and does not belong to it.
 func TestARecoveryLeavesOutWhatDivergesFromTheSnapshot(t *testing.T) {
-	c, stale := diverged(t, true)
-	leader := c.leaderAmong(c.others(stale))
-	files := leader.node.stores.snaps.all()
-	newest := files[len(files)-1]
-	_, in, err := leader.node.stores.snaps.Open(newest.name)
-	require.NoError(t, err)
-	r, err := unwrapSnapshot(in)
-	require.NoError(t, err)
-	var container bytes.Buffer
-	_, err = container.ReadFrom(r)
-	require.NoError(t, err)
-	require.NoError(t, in.Close())
-	sink, err := stale.node.stores.snaps.Create(raft.SnapshotVersionMax, newest.index, newest.term, newest.config, newest.configIndex, nil)
-	require.NoError(t, err)
-	_, err = sink.Write(container.Bytes())
-	require.NoError(t, err)
-	require.NoError(t, sink.Close())
-	dir := stale.node.o.Dir
-	stale.stop()
-	got, err := Recover(Options{Dir: dir, MyID: stale.number}, agree)
-	require.NoError(t, err)
-	require.Equal(t, newest.index, got.Index)
-	require.Equal(t, newest.term, got.Term)
-	stale.open()
-	require.NoError(t, stale.node.WaitReady(testContext(t)))
-	stale.node.RLock()
-	defer stale.node.RUnlock()
-	require.NotNil(t, stale.node.Machine().Tree().Lookup("/m1-000001"))
+	synctest.Test(t, func(t *testing.T) {
+		c, stale := diverged(t, true)
+		leader := c.leaderAmong(c.others(stale))
+		files := leader.node.stores.snaps.all()
+		newest := files[len(files)-1]
+		_, in, err := leader.node.stores.snaps.Open(newest.name)
+		require.NoError(t, err)
+		r, err := unwrapSnapshot(in)
+		require.NoError(t, err)
+		var container bytes.Buffer
+		_, err = container.ReadFrom(r)
+		require.NoError(t, err)
+		require.NoError(t, in.Close())
+		sink, err := stale.node.stores.snaps.Create(raft.SnapshotVersionMax, newest.index, newest.term, newest.config, newest.configIndex, nil)
+		require.NoError(t, err)
+		_, err = sink.Write(container.Bytes())
+		require.NoError(t, err)
+		require.NoError(t, sink.Close())
+		dir := stale.node.o.Dir
+		stale.stop()
+		got, err := Recover(Options{Dir: dir, MyID: stale.number}, agree)
+		require.NoError(t, err)
+		require.Equal(t, newest.index, got.Index)
+		require.Equal(t, newest.term, got.Term)
+		stale.open()
+		require.NoError(t, stale.node.WaitReady(testContext(t)))
+		stale.node.RLock()
+		defer stale.node.RUnlock()
+		require.NotNil(t, stale.node.Machine().Tree().Lookup("/m1-000001"))
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -95,19 +96,24 @@ func diverged(t *testing.T, disk bool) (c *trio, stale *voice) {
 	for _, v := range c.members {
 		v.settled()
 	}
-	stale = c.leader()
-	_, common := bounds(t, stale)
-	others := c.others(stale)
-	for _, v := range others { // what is sent must be lost, and not come late
-		c.net.Refuse(stale.host(), v.host(), true)
-		c.net.Refuse(v.host(), stale.host(), true)
-		c.net.Cut(stale.host(), v.host())
-	}
-	for range 500 { // as many batches that are never committed
-		stale.node.raft().ApplyLog(raft.Log{Data: state.AppendHeader(nil, &state.BatchHeader{}, 0)}, time.Second)
-	}
-	_, last := bounds(t, stale)
-	require.Greater(t, last, common+100)
+	var others []*voice
+	var common, last uint64
+	awaitCondition(t, "a tail that nobody else has", func() bool { // a leader that stands still leads no more
+		c.net.Heal()
+		stale = c.leader()
+		_, common = bounds(t, stale)
+		others = c.others(stale)
+		for _, v := range others { // what is sent must be lost, and not come late
+			c.net.Refuse(stale.host(), v.host(), true)
+			c.net.Refuse(v.host(), stale.host(), true)
+			c.net.Cut(stale.host(), v.host())
+		}
+		for range 500 { // as many batches that are never committed
+			stale.node.raft().ApplyLog(raft.Log{Data: state.AppendHeader(nil, &state.BatchHeader{}, 0)}, time.Second)
+		}
+		_, last = bounds(t, stale)
+		return last > common+100
+	})
 
 	c.leaderAmong(others)
 	for range 20 {
@@ -140,13 +146,15 @@ func diverged(t *testing.T, disk bool) (c *trio, stale *voice) {
 }
 
 func TestADivergentTailWithoutARestartGetsTheSameSnapshotAgainAndAgain(t *testing.T) {
-	c, stale := diverged(t, false)
-	stale.node.keepRaft.Store(true)
-	c.net.Heal()
-	stale.await("the third snapshot", func() bool { return stale.restored >= 3 })
-	stale.node.keepRaft.Store(false)
-	c.leaderAmong(c.others(stale)).write()
-	c.same()
+	synctest.Test(t, func(t *testing.T) {
+		c, stale := diverged(t, false)
+		stale.node.keepRaft.Store(true)
+		c.net.Heal()
+		stale.await("the third snapshot", func() bool { return stale.restored >= 3 })
+		stale.node.keepRaft.Store(false)
+		c.leaderAmong(c.others(stale)).write()
+		c.same()
+	})
 }
 
 func TestADivergentTailIsReplacedByASnapshotAndARestart(t *testing.T) {
@@ -156,13 +164,13 @@ func TestADivergentTailIsReplacedByASnapshotAndARestart(t *testing.T) {
 			before := stale.node.engine.Load()
 			var stops []func()
 			for _, v := range c.others(stale) { // beside it all: what is applied twice, or not, will be seen
-				stops = append(stops, v.pump())
+				stops = append(stops, v.pump(0))
 			}
 			c.net.Heal()
 			stale.await("a snapshot", func() bool { return stale.restored == 1 })
 			select {
 			case <-before.replaced:
-			case <-time.After(30 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("raft was not restarted")
 			}
 			for range 20 {
@@ -190,34 +198,36 @@ func TestADivergentTailIsReplacedByASnapshotAndARestart(t *testing.T) {
 }
 
 func TestALogThatDivergesFromItsSnapshotIsRemovedAtTheStart(t *testing.T) {
-	c, stale := diverged(t, true)
-	// A crash between the installation and the restart: the snapshot is there, and the log
-	// is what it was.
-	leader := c.leaderAmong(c.others(stale))
-	files := leader.node.stores.snaps.all()
-	_, in, err := leader.node.stores.snaps.Open(files[len(files)-1].name)
-	require.NoError(t, err)
-	d := files[len(files)-1].snapDescription
-	sink, err := stale.node.stores.snaps.Create(raft.SnapshotVersionMax, d.index, d.term, d.config, d.configIndex, nil)
-	require.NoError(t, err)
-	r, err := unwrapSnapshot(in)
-	require.NoError(t, err)
-	var container bytes.Buffer
-	_, err = container.ReadFrom(r)
-	require.NoError(t, err)
-	require.NoError(t, in.Close())
-	_, err = sink.Write(container.Bytes())
-	require.NoError(t, err)
-	require.NoError(t, sink.Close())
+	synctest.Test(t, func(t *testing.T) {
+		c, stale := diverged(t, true)
+		// A crash between the installation and the restart: the snapshot is there, and the log
+		// is what it was.
+		leader := c.leaderAmong(c.others(stale))
+		files := leader.node.stores.snaps.all()
+		_, in, err := leader.node.stores.snaps.Open(files[len(files)-1].name)
+		require.NoError(t, err)
+		d := files[len(files)-1].snapDescription
+		sink, err := stale.node.stores.snaps.Create(raft.SnapshotVersionMax, d.index, d.term, d.config, d.configIndex, nil)
+		require.NoError(t, err)
+		r, err := unwrapSnapshot(in)
+		require.NoError(t, err)
+		var container bytes.Buffer
+		_, err = container.ReadFrom(r)
+		require.NoError(t, err)
+		require.NoError(t, in.Close())
+		_, err = sink.Write(container.Bytes())
+		require.NoError(t, err)
+		require.NoError(t, sink.Close())
 
-	stale.stop()
-	stale.open()
-	_, last := bounds(t, stale)
-	require.LessOrEqual(t, last, d.index)
-	c.net.Heal()
-	require.NoError(t, stale.node.WaitReady(testContext(t)))
-	c.same()
-	require.LessOrEqual(t, stale.restored, 1, "the snapshot was there already; the leader may have had it on its way")
+		stale.stop()
+		stale.open()
+		_, last := bounds(t, stale)
+		require.LessOrEqual(t, last, d.index)
+		c.net.Heal()
+		require.NoError(t, stale.node.WaitReady(testContext(t)))
+		c.same()
+		require.LessOrEqual(t, stale.restored, 1, "the snapshot was there already; the leader may have had it on its way")
+	})
 }
 
 // testLog is where logs go to be read by people.
@@ -246,14 +256,16 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// pump has a member write one thing after the other until stop is called.
-func (v *voice) pump() (stop func()) {
+// pump has a member write one thing after the other until stop is called. Virtual time goes on only in
+// its pauses.
+func (v *voice) pump(pause time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
 			v.write()
 			v.settled()
+			time.Sleep(pause)
 		}
 	})
 	stop = sync.OnceFunc(func() {
@@ -287,7 +299,7 @@ func TestALaggingFollowerGetsASnapshotWhileOthersWrite(t *testing.T) {
 				require.NoError(t, v.node.SnapshotNow(testContext(t)))
 			}
 			leader.payload = nil
-			stopLeader, stopOther := leader.pump(), other.pump()
+			stopLeader, stopOther := leader.pump(0), other.pump(0)
 
 			var log lines
 			lagging.tuned(func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -112,8 +112,12 @@ func tryOpenRig(t testing.TB, o Options) (*rig, error) {
 	return r, r.WaitReady(testContext(t))
 }
 
+// patience is for what must happen: it is waited out only where something is wrong, for the machine may be
+// busy with other things, and stand still for seconds.
+const patience = 2 * time.Minute
+
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -53,29 +53,31 @@ func tardyTrio(t *testing.T, d SlowDisk) (*trio, []*tardyFS) {
 }
 
 func TestALeaderWithASlowDiskHandsOver(t *testing.T) {
-	c, disks := tardyTrio(t, SlowDisk{Sync: 400 * time.Millisecond, For: time.Second, Pause: 2 * time.Second})
-	var handed atomic.Int64
-	for _, v := range c.members {
-		v.tuned(func(o *Options) { o.Meters.SlowDisk = func() { handed.Add(1) } })
-	}
-	c.start(1, 2, 3)
-	c.sessions()
-	old := c.leader()
-	for _, v := range c.members {
-		defer v.pump()()
-	}
-	disks[old.number-1].delay.Store(int64(2 * time.Second))
-	awaitCondition(t, "another leader", func() bool {
-		for _, v := range c.others(old) {
-			if v.node.Leads() {
-				return true
-			}
+	synctest.Test(t, func(t *testing.T) {
+		c, disks := tardyTrio(t, SlowDisk{Sync: 400 * time.Millisecond, For: time.Second, Pause: 2 * time.Second})
+		var handed atomic.Int64
+		for _, v := range c.members {
+			v.tuned(func(o *Options) { o.Meters.SlowDisk = func() { handed.Add(1) } })
 		}
-		return false
+		c.start(1, 2, 3)
+		c.sessions()
+		old := c.leader()
+		for _, v := range c.members {
+			defer v.pump(time.Millisecond)()
+		}
+		disks[old.number-1].delay.Store(int64(2 * time.Second))
+		awaitCondition(t, "another leader", func() bool {
+			for _, v := range c.others(old) {
+				if v.node.Leads() {
+					return true
+				}
+			}
+			return false
+		})
+		require.NotZero(t, handed.Load(), "the leadership went because of the disk")
+		disks[old.number-1].delay.Store(0)
+		old.settled()
 	})
-	require.NotZero(t, handed.Load(), "the leadership went because of the disk")
-	disks[old.number-1].delay.Store(0)
-	old.settled()
 }
 
 // bad is so many seconds in which a sync takes 900 ms.

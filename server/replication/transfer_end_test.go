@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -46,76 +47,80 @@ func (l *heldLog) StoreLogs(entries []*raft.Log) error {
 
 // raft may end before it has looked at a transfer that was asked for, and never answers then.
 func TestATransferThatNeverBeganEndsWithTheServer(t *testing.T) {
-	c := newTrio(t, 3)
-	logs := make([]*heldLog, 3)
-	ready := make(chan error, 3)
-	for i, v := range c.members {
-		v.tuned(func(o *Options) { o.ClosePatience = 100 * time.Millisecond })
-		v.open()
-		logs[i] = &heldLog{logStore: v.node.stores.log}
-		v.node.stores.log = logs[i]
-		go func() { ready <- v.node.WaitReady(testContext(t)) }()
-	}
-	for range c.members {
-		require.NoError(t, <-ready)
-	}
-	c.sessions()
-	leader := c.leader()
-	log := logs[leader.number-1]
-	log.hold()
-	release := sync.OnceFunc(func() { close(log.held) })
-	defer release()
-	leader.write()
-	<-log.waiting
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
+		logs := make([]*heldLog, 3)
+		ready := make(chan error, 3)
+		for i, v := range c.members {
+			v.tuned(func(o *Options) { o.ClosePatience = 100 * time.Millisecond })
+			v.open()
+			logs[i] = &heldLog{logStore: v.node.stores.log}
+			v.node.stores.log = logs[i]
+			go func() { ready <- v.node.WaitReady(testContext(t)) }()
+		}
+		for range c.members {
+			require.NoError(t, <-ready)
+		}
+		c.sessions()
+		leader := c.leader()
+		log := logs[leader.number-1]
+		log.hold()
+		release := sync.OnceFunc(func() { close(log.held) })
+		defer release()
+		leader.write()
+		<-log.waiting
 
-	node := leader.node
-	engine := node.engine.Load()
-	handed := make(chan error, 1)
-	go func() { handed <- node.StepDown(context.Background()) }()
-	awaitCondition(t, "a transfer that waits for raft", func() bool {
-		buf := make([]byte, 1<<20)
-		all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-		return slices.ContainsFunc(all, func(stack string) bool {
-			return strings.Contains(stack, ".stepDown") && strings.Contains(stack, "raft.(*deferError).Error")
+		node := leader.node
+		engine := node.engine.Load()
+		handed := make(chan error, 1)
+		go func() { handed <- node.StepDown(context.Background()) }()
+		awaitCondition(t, "a transfer that waits for raft", func() bool {
+			buf := make([]byte, 1<<20)
+			all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+			return slices.ContainsFunc(all, func(stack string) bool {
+				return strings.Contains(stack, ".stepDown") && strings.Contains(stack, "raft.(*deferError).Error")
+			})
 		})
+		closed := make(chan error, 1)
+		leader.node = nil
+		go func() { closed <- node.Close() }()
+		<-engine.over
+		release()
+		require.NoError(t, <-closed)
+		select {
+		case err := <-handed:
+			require.ErrorIs(t, err, raft.ErrRaftShutdown)
+		case <-time.After(patience):
+			t.Fatal("whoever asked waits for ever")
+		}
 	})
-	closed := make(chan error, 1)
-	leader.node = nil
-	go func() { closed <- node.Close() }()
-	<-engine.over
-	release()
-	require.NoError(t, <-closed)
-	select {
-	case err := <-handed:
-		require.ErrorIs(t, err, raft.ErrRaftShutdown)
-	case <-time.After(30 * time.Second):
-		t.Fatal("whoever asked waits for ever")
-	}
 }
 
 // Two of five that are not to lead, for lack of room on their disks for example, do not give the
 // leadership to each other for ever.
 func TestLeadershipLeavesThoseThatDoNotWantIt(t *testing.T) {
-	c := newTrio(t, 5)
-	c.start(1, 2, 3, 4, 5)
-	c.sessions()
-	for range 5 {
-		c.fit(1)
-		_, err := c.leader().node.Transfer(testContext(t), 1)
-		require.NoError(t, err)
-		awaitCondition(t, "a leader that has none of the reasons", func() bool {
-			leader := c.leader()
-			if leader.number > 2 {
-				return true
-			}
-			for _, v := range c.others(leader) { // nobody is behind: all are as good
-				if leader.node.ackedBy(v.nodeID()) < leader.node.raft().LastIndex() {
-					return false
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 5)
+		c.start(1, 2, 3, 4, 5)
+		c.sessions()
+		for range 5 {
+			c.fit(1)
+			_, err := c.leader().node.Transfer(testContext(t), 1)
+			require.NoError(t, err)
+			awaitCondition(t, "a leader that has none of the reasons", func() bool {
+				leader := c.leader()
+				if leader.number > 2 {
+					return true
 				}
-			}
-			_ = leader.node.StepDown(testContext(t)) // it may have lost the leadership meanwhile
-			return false
-		})
-	}
-	c.same()
+				for _, v := range c.others(leader) { // nobody is behind: all are as good
+					if leader.node.ackedBy(v.nodeID()) < leader.node.raft().LastIndex() {
+						return false
+					}
+				}
+				_ = leader.node.StepDown(testContext(t)) // it may have lost the leadership meanwhile
+				return false
+			})
+		}
+		c.same()
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -14,7 +15,7 @@ import (
 // awaitCondition asks until it holds.
 func awaitCondition(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !cond() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
@@ -33,63 +34,67 @@ func (c *trio) fit(number int) {
 }
 
 func TestLeadershipGoesToWhomAnybodyNames(t *testing.T) {
-	c := newTrio(t, 3)
-	c.start(1, 2, 3)
-	c.sessions()
-	for _, from := range c.members { // the leader itself, and those that ask it
-		for _, to := range c.members {
-			c.fit(to.number)
-			leader, err := from.node.Transfer(testContext(t), to.number)
-			require.NoError(t, err)
-			require.Equal(t, to.number, leader)
-			awaitCondition(t, "its leadership", to.node.Leads)
-			for _, v := range c.members {
-				v.write()
-				v.settled()
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
+		c.start(1, 2, 3)
+		c.sessions()
+		for _, from := range c.members { // the leader itself, and those that ask it
+			for _, to := range c.members {
+				c.fit(to.number)
+				leader, err := from.node.Transfer(testContext(t), to.number)
+				require.NoError(t, err)
+				require.Equal(t, to.number, leader)
+				awaitCondition(t, "its leadership", to.node.Leads)
+				for _, v := range c.members {
+					v.write()
+					v.settled()
+				}
 			}
 		}
-	}
-	old := c.leader()
-	for _, v := range c.others(old) {
-		c.fit(v.number)
-	}
-	leader, err := c.others(old)[0].node.Transfer(testContext(t), anyMember)
-	require.NoError(t, err)
-	require.NotEqual(t, old.number, leader)
-	c.same()
+		old := c.leader()
+		for _, v := range c.others(old) {
+			c.fit(v.number)
+		}
+		leader, err := c.others(old)[0].node.Transfer(testContext(t), anyMember)
+		require.NoError(t, err)
+		require.NotEqual(t, old.number, leader)
+		c.same()
+	})
 }
 
 func TestLeadershipStaysWhereNobodyFitIsNamed(t *testing.T) {
-	c := newTrio(t, 4)
-	c.plan[3].Observer = true
-	c.start(1, 2, 3, 4)
-	c.sessions()
-	leader := c.leader()
-	dead := c.others(leader)[0]
-	if dead.number == 4 {
-		dead = c.others(leader)[1]
-	}
-	awaitCondition(t, "the observer", func() bool {
-		_, err := leader.node.heir(4)
-		return err == ErrNoVote
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 4)
+		c.plan[3].Observer = true
+		c.start(1, 2, 3, 4)
+		c.sessions()
+		leader := c.leader()
+		dead := c.others(leader)[0]
+		if dead.number == 4 {
+			dead = c.others(leader)[1]
+		}
+		awaitCondition(t, "the observer", func() bool {
+			_, err := leader.node.heir(4)
+			return err == ErrNoVote
+		})
+		term := leader.node.raft().CurrentTerm()
+		c.net.Crash(dead.host())
+		dead.stop()
+		awaitCondition(t, "its silence", func() bool { return !leader.node.inContact(dead.nodeID()) })
+		for _, asked := range c.members {
+			if asked == dead {
+				continue
+			}
+			for number, want := range map[int]error{9: ErrNoMember, 4: ErrNoVote, dead.number: ErrLagging} {
+				_, err := asked.node.Transfer(testContext(t), number)
+				require.ErrorIs(t, err, want, "member %d is asked for %d", asked.number, number)
+			}
+		}
+		require.True(t, leader.node.Leads())
+		require.Equal(t, term, leader.node.raft().CurrentTerm())
+		leader.write()
+		leader.settled()
 	})
-	term := leader.node.raft().CurrentTerm()
-	c.net.Crash(dead.host())
-	dead.stop()
-	awaitCondition(t, "its silence", func() bool { return !leader.node.inContact(dead.nodeID()) })
-	for _, asked := range c.members {
-		if asked == dead {
-			continue
-		}
-		for number, want := range map[int]error{9: ErrNoMember, 4: ErrNoVote, dead.number: ErrLagging} {
-			_, err := asked.node.Transfer(testContext(t), number)
-			require.ErrorIs(t, err, want, "member %d is asked for %d", asked.number, number)
-		}
-	}
-	require.True(t, leader.node.Leads())
-	require.Equal(t, term, leader.node.raft().CurrentTerm())
-	leader.write()
-	leader.settled()
 }
 
 // nodeID is the id of a member, also when it was stopped.
@@ -107,16 +112,18 @@ func TestLeadershipOfAServerAloneGoesNowhere(t *testing.T) {
 }
 
 func TestLeadershipIsNotGivenToWhoIsInQuarantine(t *testing.T) {
-	c := newTrio(t, 3)
-	c.start(1, 2, 3)
-	c.sessions()
-	leader := c.leader()
-	other := c.others(leader)[0]
-	c.fit(other.number)
-	gen := func() uint64 { _, gen := leader.node.queue.current(); return gen }()
-	leader.node.judgeOf(gen).hear(other.node.stores.id.serverID(), &report{sick: true})
-	_, err := leader.node.heir(other.number)
-	require.ErrorIs(t, err, ErrLagging)
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t, 3)
+		c.start(1, 2, 3)
+		c.sessions()
+		leader := c.leader()
+		other := c.others(leader)[0]
+		c.fit(other.number)
+		gen := func() uint64 { _, gen := leader.node.queue.current(); return gen }()
+		leader.node.judgeOf(gen).hear(other.node.stores.id.serverID(), &report{sick: true})
+		_, err := leader.node.heir(other.number)
+		require.ErrorIs(t, err, ErrLagging)
+	})
 }
 
 func FuzzTransferAnswer(f *testing.F) {

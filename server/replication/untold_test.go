@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -55,59 +56,61 @@ func (f *dyingFile) Sync() error {
 // A server that led holds an entry that its disk refuses to store. Its successor, which asks for the
 // entry, must not hear that it is there.
 func TestAnEntryThatCannotBeSyncedIsNotAcknowledged(t *testing.T) {
-	c, _ := diskTrio(t)
-	disks := make([]*dyingFS, 3)
-	for i, v := range c.members {
-		disks[i] = &dyingFS{FS: v.fs, die: make(chan struct{})}
-		v.fs = disks[i]
-	}
-	c.start(1, 2, 3)
-	c.sessions()
-	leader := c.leader()
-	leader.write()
-	leader.settled()
-	other := c.members[leader.number%3]
-	id, cluster := other.node.stores.id.serverID(), other.node.ClusterID()
-	other.stop()
-	played, err := peer.New(peer.Options{
-		ID: id, Cluster: cluster, Listen: other.host() + ":2888", Network: c.net.Host(other.host()), Resolve: leader.node.resolve,
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := diskTrio(t)
+		disks := make([]*dyingFS, 3)
+		for i, v := range c.members {
+			disks[i] = &dyingFS{FS: v.fs, die: make(chan struct{})}
+			v.fs = disks[i]
+		}
+		c.start(1, 2, 3)
+		c.sessions()
+		leader := c.leader()
+		leader.write()
+		leader.settled()
+		other := c.members[leader.number%3]
+		id, cluster := other.node.stores.id.serverID(), other.node.ClusterID()
+		other.stop()
+		played, err := peer.New(peer.Options{
+			ID: id, Cluster: cluster, Listen: other.host() + ":2888", Network: c.net.Host(other.host()), Resolve: leader.node.resolve,
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { played.Close() })
+
+		disk := disks[leader.number-1]
+		die := sync.OnceFunc(func() { close(disk.die) })
+		t.Cleanup(die)
+		disk.mu.Lock()
+		disk.tried = make(chan struct{}, 1)
+		disk.mu.Unlock()
+		leader.fatal = true
+		leader.write()
+		<-disk.tried
+		node := leader.node
+		last := node.raft().LastIndex()
+		var entry, before raft.Log
+		require.NoError(t, node.stores.log.GetLog(last, &entry))
+		require.NoError(t, node.stores.log.GetLog(last-1, &before))
+		require.Less(t, node.durability.log.Durable(), last)
+
+		var response raft.AppendEntriesResponse
+		answered := make(chan error, 1)
+		go func() {
+			to := node.stores.id.serverID()
+			answered <- played.AppendEntries(to, raft.ServerAddress(to), &raft.AppendEntriesRequest{
+				RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(id)}, Term: entry.Term + 1,
+				PrevLogEntry: before.Index, PrevLogTerm: before.Term, Entries: []*raft.Log{&entry},
+			}, &response)
+		}()
+		awaitCondition(t, "its end as the leader", func() bool { return node.raft().State() != raft.Leader })
+		die()
+		<-node.Dead()
+		select {
+		case err = <-answered:
+		case <-time.After(300 * time.Millisecond): // an untrue answer would have come
+			leader.stop()
+			err = <-answered
+		}
+		require.Error(t, err, fmt.Sprintf("it answered %+v, and the entry is not on its disk", response))
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { played.Close() })
-
-	disk := disks[leader.number-1]
-	die := sync.OnceFunc(func() { close(disk.die) })
-	t.Cleanup(die)
-	disk.mu.Lock()
-	disk.tried = make(chan struct{}, 1)
-	disk.mu.Unlock()
-	leader.fatal = true
-	leader.write()
-	<-disk.tried
-	node := leader.node
-	last := node.raft().LastIndex()
-	var entry, before raft.Log
-	require.NoError(t, node.stores.log.GetLog(last, &entry))
-	require.NoError(t, node.stores.log.GetLog(last-1, &before))
-	require.Less(t, node.durability.log.Durable(), last)
-
-	var response raft.AppendEntriesResponse
-	answered := make(chan error, 1)
-	go func() {
-		to := node.stores.id.serverID()
-		answered <- played.AppendEntries(to, raft.ServerAddress(to), &raft.AppendEntriesRequest{
-			RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(id)}, Term: entry.Term + 1,
-			PrevLogEntry: before.Index, PrevLogTerm: before.Term, Entries: []*raft.Log{&entry},
-		}, &response)
-	}()
-	awaitCondition(t, "its end as the leader", func() bool { return node.raft().State() != raft.Leader })
-	die()
-	<-node.Dead()
-	select {
-	case err = <-answered:
-	case <-time.After(300 * time.Millisecond): // an untrue answer would have come
-		leader.stop()
-		err = <-answered
-	}
-	require.Error(t, err, fmt.Sprintf("it answered %+v, and the entry is not on its disk", response))
 }

@@ -93,7 +93,7 @@ func (v *voter) asks(candidate string, term, lastIndex, lastTerm uint64) bool {
 	case a := <-answer:
 		require.NoError(v.t, a.Error)
 		return a.Response.(*raft.RequestVoteResponse).Granted
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		v.t.Fatal("no answer")
 		return false
 	}

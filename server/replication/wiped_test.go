@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -69,7 +68,7 @@ func newBereft(t *testing.T, wipe func(*MemoryStores) *MemoryStores) *bereft {
 	b.wiped.stores = wipe(b.wiped.stores)
 	b.wiped.open()
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		b.ready <- b.wiped.node.WaitReady(ctx)
 	}()

@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
@@ -30,7 +29,7 @@ func TestMembersAreMetByTheirNumber(t *testing.T) {
 	net := memnet.New()
 	empty := loner(t, net, "a", "1-x", "")
 	old := loner(t, net, "b", "2-y", "c", "2-y", "3-z")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 
 	in, err := empty.Meet(ctx, 2)
@@ -53,7 +52,7 @@ func TestWithoutAClusterNothingElsePasses(t *testing.T) {
 	for _, tr := range []*Transport{empty, other} {
 		tr.Handle(kind, func(s *Stream) { _, _ = s.Receive() })
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	open := func() error {
 		s, err := empty.Open(ctx, "2-y", kind)

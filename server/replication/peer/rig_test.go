@@ -21,7 +21,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience ends tests that wait for what does not come.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
+
+// standstill is more than a machine stands still at a time: over TCP, where time is real, members wait so
+// long for each other.
+const standstill = 4 * time.Second
 
 // A signal wakes those who wait for a condition.
 type signal struct {
@@ -272,6 +276,8 @@ func (m *member) open() {
 	}
 	if m.rig.net != nil {
 		o.Network, o.Listen = m.rig.net.Host(m.host()), m.host()+":1"
+	} else {
+		o.Timeout = standstill
 	}
 	if m.rig.set.options != nil {
 		m.rig.set.options(m, &o)
@@ -289,7 +295,7 @@ func (m *member) config() *raft.Config {
 	c.LocalID = m.id
 	timeout := 300 * time.Millisecond
 	if m.rig.net == nil {
-		timeout = 2 * time.Second // a loaded machine must not hold elections
+		timeout = standstill // a loaded machine must not hold elections
 	}
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = timeout, timeout, timeout
 	c.CommitTimeout = m.rig.set.commitTimeout

@@ -177,6 +177,7 @@ func TestAuthoritiesAreChangedWhileMembersAreConnected(t *testing.T) {
 
 // Nobody needs to connect for the change to be seen.
 func TestAChangeOfAuthoritiesIsSeenByItself(t *testing.T) {
+	t.Parallel() // it waits for the end of a lease
 	ca, other := newAuthority(t), newAuthority(t)
 	var roots atomic.Pointer[x509.CertPool]
 	roots.Store(ca.pool())

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits before it says that something hangs.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // gate stops the first who comes to it until it is opened, at the latest when the test ends.
 type gate struct {

@@ -51,7 +51,8 @@ type conn struct {
 	view        *state.Machine // what a read-only session reads, nil: the node's machine; written under mu, by the reader
 
 	ids      atomic.Pointer[[]wire.ID] // identities; the slice is never changed, only replaced
-	lastSeen atomic.Int64              // when complete frames were last read or answered, Server.nowNs
+	lastSeen atomic.Int64              // when complete frames were last read, Server.nowNs
+	told     atomic.Int64              // when the client last got what it had waited for; written under mu
 	reported atomic.Int64              // the lastSeen that the leader was told of
 	mutual   atomic.Bool               // a client certificate was verified
 
@@ -246,18 +247,12 @@ func (c *conn) heardNs(now int64) int64 {
 	if c.waitsForLog() {
 		return now
 	}
-	return c.lastSeen.Load()
+	return c.signNs()
 }
 
-// heard notes a sign of life. A later one may have been noted meanwhile.
-func (c *conn) heard(now int64) {
-	for {
-		seen := c.lastSeen.Load()
-		if seen >= now || c.lastSeen.CompareAndSwap(seen, now) {
-			return
-		}
-	}
-}
+// signNs is the last sign of life. Who waits for an answer cannot be expected to give any, so the
+// answer counts as one.
+func (c *conn) signNs() int64 { return max(c.lastSeen.Load(), c.told.Load()) }
 
 // endSilence ends the connection if its client has been silent for the whole timeout of its
 // session, and says so. It comes before anything that lets the leader end the session: a
@@ -265,7 +260,7 @@ func (c *conn) heard(now int64) {
 func (c *conn) endSilence(now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.timeoutMs == 0 || now-c.lastSeen.Load() < atLeast(c.timeoutMs) || c.waitsForLogLocked() {
+	if c.timeoutMs == 0 || now-c.signNs() < atLeast(c.timeoutMs) || c.waitsForLogLocked() {
 		return false // without a timeout it is about to get the session
 	}
 	c.abortLocked()

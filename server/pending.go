@@ -154,7 +154,7 @@ func (c *conn) push(p pendingRequest) {
 
 func (c *conn) pop() {
 	if c.pending.front().kind.awaited() {
-		c.heard(c.s.nowNs()) // it could not be expected to say anything before
+		c.told.Store(c.s.nowNs())
 	}
 	c.s.pendingBytes.Add(-int64(c.pending.front().size))
 	c.s.pendingRequests.Add(-1)

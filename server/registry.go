@@ -83,7 +83,7 @@ func (s *Server) forget(c *conn) {
 	session := c.session
 	c.mu.Unlock()
 	if session != 0 {
-		s.expiry.parted(session, c.lastSeen.Load())
+		s.expiry.parted(session, c.signNs())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

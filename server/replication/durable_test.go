@@ -2,9 +2,7 @@ package replication
 
 import (
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,37 +18,30 @@ import (
 
 // A stuckFS is a disk whose log cannot be synced while it is stuck.
 type stuckFS struct {
-	vfs.FS
+	hookedFS
 	mu    sync.Mutex
 	freed chan struct{} // nil: not stuck
 	tried chan struct{} // a sync waits
 }
 
-type stuckFile struct {
-	vfs.File
-	fs *stuckFS
+func newStuckFS(disk vfs.FS) *stuckFS {
+	s := &stuckFS{}
+	s.hookedFS = hookedFS{FS: disk, sync: s.wait}
+	return s
 }
 
-func (s *stuckFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	f, err := s.FS.OpenFile(name, flag, perm)
-	if err == nil && strings.Contains(name, ".log") {
-		f = &stuckFile{f, s}
-	}
-	return f, err
-}
-
-func (f *stuckFile) Sync() error {
-	f.fs.mu.Lock()
-	freed := f.fs.freed
-	f.fs.mu.Unlock()
+func (s *stuckFS) wait() error {
+	s.mu.Lock()
+	freed := s.freed
+	s.mu.Unlock()
 	if freed != nil {
 		select {
-		case f.fs.tried <- struct{}{}:
+		case s.tried <- struct{}{}:
 		default:
 		}
 		<-freed
 	}
-	return f.File.Sync()
+	return nil
 }
 
 func (s *stuckFS) stick() {
@@ -89,7 +80,7 @@ func TestNothingIsAppliedAnywhereBeforeTheLeadersDiskHasIt(t *testing.T) {
 		c, _ := diskTrio(t)
 		var stuck []*stuckFS
 		for _, v := range c.members {
-			s := &stuckFS{FS: v.fs}
+			s := newStuckFS(v.fs)
 			v.fs = s
 			stuck = append(stuck, s)
 		}
@@ -160,7 +151,7 @@ func TestWhatWasWrittenAsLeaderIsSyncedBeforeASuccessorHearsOfIt(t *testing.T) {
 		c, _ := diskTrio(t)
 		var stuck []*stuckFS
 		for _, v := range c.members {
-			s := &stuckFS{FS: v.fs}
+			s := newStuckFS(v.fs)
 			v.fs = s
 			stuck = append(stuck, s)
 			t.Cleanup(s.free)

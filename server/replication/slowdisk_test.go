@@ -1,9 +1,7 @@
 package replication
 
 import (
-	"io/fs"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,26 +15,17 @@ import (
 
 // A tardyFS is a disk on which syncs of the log take longer.
 type tardyFS struct {
-	vfs.FS
+	hookedFS
 	delay atomic.Int64 // ns
 }
 
-type tardyFile struct {
-	vfs.File
-	fs *tardyFS
-}
-
-func (s *tardyFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	f, err := s.FS.OpenFile(name, flag, perm)
-	if err == nil && strings.Contains(name, ".log") {
-		f = &tardyFile{f, s}
-	}
-	return f, err
-}
-
-func (f *tardyFile) Sync() error {
-	time.Sleep(time.Duration(f.fs.delay.Load()))
-	return f.File.Sync()
+func newTardyFS(disk vfs.FS) *tardyFS {
+	s := &tardyFS{}
+	s.hookedFS = hookedFS{FS: disk, sync: func() error {
+		time.Sleep(time.Duration(s.delay.Load()))
+		return nil
+	}}
+	return s
 }
 
 // tardyTrio is a cluster on disks that can be made slow.
@@ -44,7 +33,7 @@ func tardyTrio(t *testing.T, d SlowDisk) (*trio, []*tardyFS) {
 	c, _ := diskTrio(t)
 	var disks []*tardyFS
 	for _, v := range c.members {
-		s := &tardyFS{FS: v.fs}
+		s := newTardyFS(v.fs)
 		v.fs = s
 		v.tune = func(o *Options) { o.SlowDisk = d }
 		disks = append(disks, s)

@@ -1,8 +1,6 @@
 package replication
 
 import (
-	"io/fs"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,46 +13,30 @@ import (
 
 // A heldFS is a disk that takes no writes of the log while it is held.
 type heldFS struct {
-	vfs.FS
+	hookedFS
 	held atomic.Pointer[chan struct{}] // closed when writes come back; nil: they do
 }
 
-func (h *heldFS) hold() (release func()) {
+func newHeldFS(disk vfs.FS) *heldFS {
+	s := &heldFS{}
+	s.hookedFS = hookedFS{FS: disk, write: s.wait}
+	return s
+}
+
+func (s *heldFS) hold() (release func()) {
 	back := make(chan struct{})
-	h.held.Store(&back)
+	s.held.Store(&back)
 	return func() {
-		h.held.Store(nil)
+		s.held.Store(nil)
 		close(back)
 	}
 }
 
-func (h *heldFS) wait() {
-	if back := h.held.Load(); back != nil {
+func (s *heldFS) wait() error {
+	if back := s.held.Load(); back != nil {
 		<-*back
 	}
-}
-
-type heldFile struct {
-	vfs.File
-	fs *heldFS
-}
-
-func (h *heldFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	f, err := h.FS.OpenFile(name, flag, perm)
-	if err == nil && strings.Contains(name, ".log") {
-		f = &heldFile{f, h}
-	}
-	return f, err
-}
-
-func (f *heldFile) Write(b []byte) (int, error) {
-	f.fs.wait()
-	return f.File.Write(b)
-}
-
-func (f *heldFile) WriteAt(b []byte, at int64) (int, error) {
-	f.fs.wait()
-	return f.File.WriteAt(b, at)
+	return nil
 }
 
 // A write that does not come back holds raft's main loop: it cannot hand over, but its heartbeats
@@ -64,7 +46,7 @@ func TestALeaderWhoseDiskTakesNoWritesIsLeft(t *testing.T) {
 		c, _ := diskTrio(t)
 		disks := map[*voice]*heldFS{}
 		for _, v := range c.members {
-			disks[v] = &heldFS{FS: v.fs}
+			disks[v] = newHeldFS(v.fs)
 			v.fs = disks[v]
 		}
 		c.start(1, 2, 3)

@@ -3,8 +3,6 @@ package replication
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,37 +17,30 @@ import (
 
 // A dyingFS is a disk that stands still at a sync of the log, and then fails it.
 type dyingFS struct {
-	vfs.FS
+	hookedFS
 	mu    sync.Mutex
 	tried chan struct{} // guarded by mu: a sync waits; nil: the disk is in order
 	die   chan struct{}
 }
 
-type dyingFile struct {
-	vfs.File
-	fs *dyingFS
+func newDyingFS(disk vfs.FS) *dyingFS {
+	s := &dyingFS{die: make(chan struct{})}
+	s.hookedFS = hookedFS{FS: disk, sync: s.wait}
+	return s
 }
 
-func (s *dyingFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	f, err := s.FS.OpenFile(name, flag, perm)
-	if err == nil && strings.Contains(name, ".log") {
-		f = &dyingFile{f, s}
-	}
-	return f, err
-}
-
-func (f *dyingFile) Sync() error {
-	f.fs.mu.Lock()
-	tried := f.fs.tried
-	f.fs.mu.Unlock()
+func (s *dyingFS) wait() error {
+	s.mu.Lock()
+	tried := s.tried
+	s.mu.Unlock()
 	if tried == nil {
-		return f.File.Sync()
+		return nil
 	}
 	select {
 	case tried <- struct{}{}:
 	default:
 	}
-	<-f.fs.die
+	<-s.die
 	return errors.New("the disk has died")
 }
 
@@ -60,7 +51,7 @@ func TestAnEntryThatCannotBeSyncedIsNotAcknowledged(t *testing.T) {
 		c, _ := diskTrio(t)
 		disks := make([]*dyingFS, 3)
 		for i, v := range c.members {
-			disks[i] = &dyingFS{FS: v.fs, die: make(chan struct{})}
+			disks[i] = newDyingFS(v.fs)
 			v.fs = disks[i]
 		}
 		c.start(1, 2, 3)

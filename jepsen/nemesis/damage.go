@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func (w *World) rejoin(server int) error {
 	serves := make(chan error, 1)
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { serves <- w.Cluster.AwaitAll(waiting) }()
+	go func() { serves <- w.whole(waiting) }()
 	for w.Cluster.PID(server) != 0 {
 		select {
 		case err := <-serves:
@@ -61,7 +62,25 @@ func (w *World) rejoin(server int) error {
 	if err := w.Cluster.Start(server); err != nil {
 		return err
 	}
-	return w.Cluster.AwaitAll(ctx)
+	return w.whole(ctx)
+}
+
+// whole waits until all servers serve and vote. One with an empty disk serves before it votes: until it
+// does, another one without its disk would be more than the cluster can bear.
+func (w *World) whole(ctx context.Context) error {
+	all := fmt.Sprintf("zk_synced_followers\t%d\n", w.Cluster.Size()-1)
+	for {
+		if err := w.Cluster.AwaitAll(ctx); err != nil {
+			return err
+		}
+		if l := w.Cluster.Leader(); l != 0 && strings.Contains(w.Cluster.Word(l, "mntr"), all) {
+			return nil
+		}
+		wait(ctx, 20*time.Millisecond)
+		if ctx.Err() != nil {
+			return fmt.Errorf("not all servers vote: %w", ctx.Err())
+		}
+	}
 }
 
 // spoil does something to one of the files of a folder.

@@ -244,19 +244,20 @@ var mntrLeftOut = func() map[string]string {
 		{
 			"ZooKeeper answers reads in a processor of its own behind the commits; zkd has none",
 			`commit_commit_proc_req_queued commit_process_time concurrent_request_processing_in_commit_processor local_write_committed_time_ms
-			pending_session_queue_size read_commit_proc_issued read_commit_proc_req_queued read_commitproc_time_ms read_final_proc_time_ms
+			pending_session_queue_size reads_after_write_in_session_queue requests_in_session_queue read_commit_proc_issued read_commit_proc_req_queued read_commitproc_time_ms read_final_proc_time_ms
 			reads_issued_from_session_queue request_commit_queued requests_not_forwarded_to_commit_processor server_write_committed_time_ms
 			session_queues_drained time_waiting_empty_pool_in_commit_processor_read_ms write_commit_proc_issued write_commit_proc_req_queued
 			write_commitproc_time_ms write_final_proc_time_ms`,
 		},
 		{
 			"ZooKeeper checks writes in a processor of its own before they are logged; zkd applies them once, behind the log",
-			`close_session_prep_time outstanding_changes_queued outstanding_changes_removed prep_process_time prep_processor_request_queued
-			proposal_process_time`,
+			`close_session_prep_time outstanding_changes_queued outstanding_changes_removed prep_process_time prep_processor_queue_size
+			prep_processor_queue_time_ms prep_processor_request_queued proposal_process_time`,
 		},
 		{
 			"ZooKeeper syncs in a processor of its own; zkd in its log store, see fsynctime",
-			`sync_process_time sync_processor_queue_and_flush_time_ms sync_processor_queue_time_ms sync_processor_request_queued`,
+			`sync_process_time sync_processor_queue_and_flush_time_ms sync_processor_queue_flush_time_ms sync_processor_queue_size
+			sync_processor_queue_time_ms sync_processor_request_queued`,
 		},
 		{
 			"zkd has no WatchManagerOptimized, which alone leaves dead watchers behind",
@@ -264,10 +265,27 @@ var mntrLeftOut = func() map[string]string {
 		},
 		{
 			"a part of the Zab protocol; zkd replicates by raft",
-			`diff_count inflight_diff_count inflight_snap_count learner_request_processor_queue_size om_commit_process_time_ms
+			`commit_propagation_latency diff_count inflight_diff_count inflight_snap_count learner_commit_received_count learner_proposal_received_count
+			learner_request_processor_queue_size om_commit_process_time_ms
 			N_learner_handler_qp_size N_learner_handler_qp_time_ms
-			om_proposal_process_time_ms proposal_ack_creation_latency quit_leading_due_to_disloyal_voter
+			om_proposal_process_time_ms proposal_ack_creation_latency proposal_latency quorum_ack_latency quit_leading_due_to_disloyal_voter
 			skip_learner_request_to_next_processor_count socket_closing_time`,
+		},
+		{
+			"zkd has no throttle of requests: a connection that asks too much is not read",
+			`request_throttle_queue_time_ms request_throttle_wait_count stale_requests stale_requests_dropped throttled_ops`,
+		},
+		{
+			"sessions are renewed through the log, which every server applies; see connection_revalidate_count",
+			`revalidate_count`,
+		},
+		{
+			"the number of TLS handshakes under way has no limit of its own; see outstanding_tls_handshake",
+			`tls_handshake_exceeded`,
+		},
+		{
+			"after the first such error the process ends, with code 3",
+			`unrecoverable_error_count`,
 		},
 		{
 			"there is no Java virtual machine",
@@ -279,7 +297,7 @@ var mntrLeftOut = func() map[string]string {
 			response_packet_get_children_cache_misses`,
 		},
 		{
-			"ZooKeeper counts the configuration that it writes at its start as a write of a client",
+			"zkd does not add up bytes by the first name of a path, which would be one look-up more for every request",
 			`zookeeper_write_per_namespace`,
 		},
 		{

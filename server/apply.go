@@ -25,6 +25,9 @@ func (s *Server) Applied(cmd *state.Command, r *state.Result) {
 		a.applied(cmd, r)
 	}
 	s.noteQuota(r.OverQuota)
+	if r.TTLCreated|r.TTLReaped != 0 || r.Refused != "" {
+		s.countChanges(r)
+	}
 	if r.Zxid != s.lastApplied {
 		s.lastApplied = r.Zxid
 		s.digests.note(s.node.Machine())
@@ -97,6 +100,7 @@ func (s *Server) Restored() {
 // until Restored.
 func (s *Server) Quarantined() {
 	s.quarantined.Store(true)
+	s.stats.DigestMismatches.Add(1)
 	for _, c := range s.connections() {
 		c.abort()
 	}
@@ -153,6 +157,19 @@ func (s *Server) mayHear(list []wire.ACL, ids *[]wire.ID) bool {
 		s.heard[h] = may
 	}
 	return may
+}
+
+// countChanges notes what is counted of a few commands only, and not while the log of an earlier run
+// is applied.
+func (s *Server) countChanges(r *state.Result) {
+	if !s.serving() {
+		return
+	}
+	s.stats.TTLNodesCreated.Add(int64(r.TTLCreated))
+	s.stats.TTLNodesDeleted.Add(int64(r.TTLReaped))
+	if r.Refused != "" {
+		s.stats.QuotaExceeded.Add(stats.Namespace(r.Refused), 1)
+	}
 }
 
 // countWatchers notes how many watchers each event of a change had.
@@ -252,7 +269,7 @@ func (s *Server) sessionClosed(cmd *state.Command, r *state.Result) {
 	failpoint.Hit(failpoint.SessionClose)
 	c := s.bindSession(r.Closed, nil)
 	if cmd.Kind == state.KindExpire {
-		if s.serving() { // not while the log of an earlier run is applied
+		if s.serving() && s.node.Leads() { // not while the log of an earlier run is applied
 			s.stats.SessionsExpired.Add(1)
 		}
 		if c != nil {

@@ -33,6 +33,31 @@ func (s *Server) meters() replication.Meters {
 			}
 			st.SnapshotTime.Record(int64(took))
 		},
-		SlowDisk: func() { st.SlowDiskHandOvers.Add(1) },
+		SlowDisk:   func() { st.SlowDiskHandOvers.Add(1) },
+		Propagated: func(since time.Duration) { st.PropagationTime.Record(int64(since)) },
+		Started: func(u replication.Startup) {
+			st.DBInitTime.Record(int64(u.Took))
+			if u.Snapshot > 0 {
+				st.StartupSnapTime.Record(int64(u.Snapshot))
+			}
+			st.StartupTxnTime.Record(int64(u.Replay))
+			st.StartupTxns.Record(int64(u.Commands))
+		},
+		Looking: func() { st.Looking.Add(1) },
+		Elected: func(took time.Duration) { st.ElectionTime.Record(int64(took)) },
+		Routed: func(took time.Duration, leads bool) {
+			st.UnavailableTime.Record(int64(took))
+			if leads {
+				st.LeaderUnavailable.Record(int64(took))
+			}
+		},
+		Synced: func(took time.Duration, votes bool) {
+			if votes {
+				st.FollowerSyncTime.Record(int64(took))
+			} else {
+				st.ObserverSyncTime.Record(int64(took))
+			}
+		},
+		SnapshotSent: func() { st.SnapshotsSent.Add(1) },
 	}
 }

@@ -7,12 +7,16 @@ import (
 	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/stats"
+	"github.com/zkd-project/zkd/server/znode"
 )
 
 // gauges are the values that the server computes when somebody looks.
 func (s *Server) gauges() stats.Gauges {
 	ofMachine := func(f func(m *state.Machine) int64) func() int64 {
 		return func() int64 { return s.look(f) }
+	}
+	ofQuotas := func(f func(q *znode.Quota) int64) func() map[string]int64 {
+		return func() map[string]int64 { return s.quotaSums(f) }
 	}
 	ofFollowers := func(f func(l replication.Followers) int) func() int64 {
 		return func() int64 {
@@ -28,6 +32,11 @@ func (s *Server) gauges() stats.Gauges {
 		Learners:        ofFollowers(func(l replication.Followers) int { return l.InContact }),
 		SyncedFollowers: ofFollowers(func(l replication.Followers) int { return l.SyncedVoters }),
 		SyncedObservers: ofFollowers(func(l replication.Followers) int { return l.SyncedObservers }),
+
+		QuotaCountLimit: ofQuotas(func(q *znode.Quota) int64 { return hardFirst(q.Limits.CountHard, q.Limits.Count) }),
+		QuotaBytesLimit: ofQuotas(func(q *znode.Quota) int64 { return hardFirst(q.Limits.BytesHard, q.Limits.Bytes) }),
+		QuotaCountUsage: ofQuotas(func(q *znode.Quota) int64 { return q.Stats.Count }),
+		QuotaBytesUsage: ofQuotas(func(q *znode.Quota) int64 { return q.Stats.Bytes }),
 
 		PendingSyncs:   s.pendingSyncs.Load,
 		LeaderUptimeMs: func() int64 { return (s.nowNs() - s.leadsSinceNs.Load()) / 1e6 },
@@ -50,6 +59,31 @@ func (s *Server) gauges() stats.Gauges {
 		NonMTLSRemote:       func() int64 { return s.withoutCertificate(false) },
 		NonMTLSLocal:        func() int64 { return s.withoutCertificate(true) },
 	}
+}
+
+// maxQuotasShown nodes below /zookeeper/quota are looked at for the gauges: writes wait meanwhile.
+const maxQuotasShown = 10_000
+
+// quotaSums adds up something of all quotas, by namespace; what is negative is no limit.
+func (s *Server) quotaSums(f func(q *znode.Quota) int64) map[string]int64 {
+	sums := map[string]int64{}
+	s.look(func(m *state.Machine) int64 {
+		m.Tree().Quotas(maxQuotasShown, func(q znode.Quota) {
+			if v := f(&q); v >= 0 {
+				sums[stats.Namespace(q.Path)] += v
+			}
+		})
+		return 0
+	})
+	return sums
+}
+
+// hardFirst is the limit that counts.
+func hardFirst(hard, soft int64) int64 {
+	if hard >= 0 {
+		return hard
+	}
+	return soft
 }
 
 // look computes something of the machine, 0 while there is none.

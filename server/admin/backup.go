@@ -229,7 +229,7 @@ func (h *handler) restoreBackup(w http.ResponseWriter, r *http.Request, source B
 		backupProblem(w, backupStatus(err), name, err.Error())
 		return false
 	}
-	h.commands.stats.RestoreTime.Record(time.Since(began).Milliseconds())
+	h.commands.stats.RestoreTime.Record(int64(time.Since(began)))
 	w.Header().Set("Content-Type", "application/json")
 	o := newObject(w)
 	o.str("last_zxid", "0x"+hex(done.Zxid))

@@ -111,6 +111,10 @@ func TestSnapshotIsTakenAndRestored(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	require.Contains(t, backupError(t, answer), "as the body")
 	require.Positive(t, srv.Stats().RestoreErrors.Value(stats.SinceStart))
+	var took stats.Snapshot
+	srv.Stats().RestoreTime.Read(stats.SinceStart, &took)
+	require.Equal(t, int64(3), took.Count)
+	require.Greater(t, time.Duration(took.Sum), 30*time.Microsecond, "it is recorded in nanoseconds")
 }
 
 func TestBackupsAreForTheSuperUser(t *testing.T) {

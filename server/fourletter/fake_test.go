@@ -158,8 +158,7 @@ func testStats(mode string) *stats.Server {
 	s.ProposalSizes.Record(186)
 	s.ProposalSizes.Record(48)
 	s.ProposalSizes.Record(60)
-	s.WriteByNamespace.Record("d", 100)
-	s.ReadByNamespace.Record("d", 100)
+	s.QuotaExceeded.Add("d", 1)
 
 	one := func() int64 { return 1 }
 	maybe := func() (int64, bool) { return 1, true }

@@ -37,9 +37,7 @@ func leaderStats() *stats.Server {
 	sh.Request(wire.OpSetData, 22e6)
 	sh.Reply(90)
 	s.QuotaExceeded.Add("d", 1)
-	s.WriteByNamespace.Record("d", 100)
-	s.ReadByNamespace.Record("a \"quoted\\ name\n\xff", 100)
-	s.AckLatency.Record("2", 1e6)
+	s.QuotaExceeded.Add("a \"quoted\\ name\n\xff", 1)
 	yes := func() bool { return true }
 	one := func() int64 { return 1 }
 	maybe := func() (int64, bool) { return 1, true }
@@ -95,7 +93,7 @@ func TestNamesAreThoseOfZooKeeper(t *testing.T) {
 	require.Contains(t, e.series, `updatelatency{quantile="0.9"}`)
 	require.Contains(t, e.series, `updatelatency{quantile="0.99"}`)
 	require.NotContains(t, e.series, `fsynctime{quantile="0.9"}`, "a basic summary has one percentile")
-	require.Contains(t, e.series, `write_per_namespace_count{key="d"}`)
+	require.Contains(t, e.series, `quota_exceeded_error_per_namespace{key="d"}`)
 }
 
 func TestValues(t *testing.T) {
@@ -104,8 +102,8 @@ func TestValues(t *testing.T) {
 		`updatelatency_count{}`: "1", `updatelatency_sum{}`: "22", `readlatency_sum{}`: "2", `fsynctime{quantile="0.5"}`: "NaN",
 		`connection_drop_probability{}`: "0.25", `zkd_serving{}`: "1", `zkd_server_state{state="leader"}`: "1",
 		`zkd_server_state{state="follower"}`: "0", `zkd_data_dir_bytes{}`: "10", `zkd_log_dir_bytes{}`: "20",
-		`zkd_last_snapshot_timestamp_seconds{}`:                           "1795298795",
-		`read_per_namespace_count{key="a \"quoted\\ name\n` + "\uFFFD\"}": "1",
+		`zkd_last_snapshot_timestamp_seconds{}`:                                     "1795298795",
+		`quota_exceeded_error_per_namespace{key="a \"quoted\\ name\n` + "\uFFFD\"}": "1",
 	} {
 		require.Equal(t, want, e.series[series], "%s", series)
 	}

@@ -193,11 +193,15 @@ func (n *Node) watchEngine(e *engine, stop <-chan struct{}) {
 	for {
 		_, id := e.LeaderWithID()
 		n.leaderMu.Lock()
-		if id != n.leaderNow.leader {
+		changed := id != n.leaderNow.leader
+		if changed {
 			close(n.leaderNow.changed)
 			n.leaderNow = leadership{id, make(chan struct{})}
 		}
 		n.leaderMu.Unlock()
+		if changed && id != "" {
+			n.queue.knowsLeader()
+		}
 		select {
 		case <-seen:
 		case <-e.replaced:

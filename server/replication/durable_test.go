@@ -74,6 +74,19 @@ func diskCluster(t *testing.T, size int) (*trio, []*vfstest.Disk) {
 	return c, disks
 }
 
+// append has a leader write something, and returns the end of its log when that is in it. A sync that
+// is under way may be of what came before.
+func (v *voice) append() (last uint64) {
+	v.cluster.t.Helper()
+	before := v.node.raft().LastIndex()
+	v.write()
+	awaitCondition(v.cluster.t, "the entry in the log", func() bool {
+		last = v.node.raft().LastIndex()
+		return last > before
+	})
+	return last
+}
+
 // The followers have the entry, and the leader's disk does not: nobody may see it.
 func TestNothingIsAppliedAnywhereBeforeTheLeadersDiskHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -96,14 +109,13 @@ func TestNothingIsAppliedAnywhereBeforeTheLeadersDiskHasIt(t *testing.T) {
 		leader.settled()
 		disk := stuck[leader.number-1]
 		disk.stick()
-		leader.write()
+		last := leader.append()
 		select {
 		case <-disk.tried:
 		case <-time.After(patience):
 			t.Fatal("the entry was not written")
 		}
 		// Both followers store it and say so, long before the leader's disk is through.
-		last := leader.node.raft().LastIndex()
 		deadline := time.Now().Add(patience)
 		for acked := 0; acked < 2; {
 			acked = 0
@@ -174,10 +186,9 @@ func TestWhatWasWrittenAsLeaderIsSyncedBeforeASuccessorHearsOfIt(t *testing.T) {
 
 		disk := stuck[leader.number-1]
 		disk.stick()
-		leader.write()
+		last := leader.append()
 		<-disk.tried
 		var entry, before raft.Log
-		last := leader.node.raft().LastIndex()
 		require.NoError(t, leader.node.stores.log.GetLog(last, &entry))
 		require.NoError(t, leader.node.stores.log.GetLog(last-1, &before))
 		require.Less(t, leader.node.durability.log.Durable(), last)

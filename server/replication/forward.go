@@ -95,6 +95,7 @@ func (n *Node) forward(ctx context.Context, s *peer.Stream) error {
 	if err != nil {
 		return err
 	}
+	start := time.Now()
 	if err := n.waitApplied(ctx, binary.BigEndian.Uint64(hello)); err != nil {
 		return err
 	}
@@ -103,6 +104,7 @@ func (n *Node) forward(ctx context.Context, s *peer.Stream) error {
 		return ErrStale
 	}
 	defer n.queue.unroute(gen)
+	n.o.Meters.Synced(time.Since(start), n.Votes())
 	go func() { // ends with the stream
 		n.sendTo(ctx, s, gen)
 		s.Close()

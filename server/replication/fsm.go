@@ -29,6 +29,7 @@ type fsm struct {
 	commands []state.Command
 	result   state.Result
 	replies  []any
+	replay   *replay // nil: all that was there at the start has been applied
 
 	// Since the last snapshot:
 	bytes int64 // of log
@@ -52,6 +53,9 @@ func (f *fsm) ApplyBatch(entries []*raft.Log) []any {
 		return make([]any, len(entries)) // the node has ended; the entries stay in the log
 	}
 	f.n.tellCommit(entries[len(entries)-1])
+	if f.replay != nil {
+		f.replaying()
+	}
 	for _, entry := range entries {
 		if f.n.still() {
 			break // an entry that is not applied stays in the log
@@ -70,6 +74,9 @@ func (f *fsm) ApplyBatch(entries []*raft.Log) []any {
 		f.apply()
 		f.bytes += int64(len(entry.Data))
 		f.count += int64(len(f.commands))
+		if f.replay != nil {
+			f.replayed(entry.Index)
+		}
 	}
 	f.n.progressed()
 	if f.due() {
@@ -137,7 +144,11 @@ func (f *fsm) apply() {
 	o.BatchDone()
 	failpoint.Hit(failpoint.ApplyAfter)
 	n.mu.Unlock()
-	n.o.Meters.Applied(len(f.commands), n.o.Now().Sub(start))
+	end := n.o.Now()
+	n.o.Meters.Applied(len(f.commands), end.Sub(start))
+	if n.queue.routed.Load() {
+		n.o.Meters.Propagated(time.Duration(end.UnixMilli()-f.header.TimeMs) * time.Millisecond)
+	}
 	o.BatchReleased()
 }
 

@@ -33,6 +33,7 @@ type Node struct {
 	peers      *peer.Transport        // of one that has some; nil without
 	engine     atomic.Pointer[engine] // raft; see the method
 	fsm        *fsm
+	replay     *replay // until startRaft
 	queue      *queue
 	batcher    *batcher
 	keeper     *keeper
@@ -99,6 +100,7 @@ func Open(o Options) (*Node, Info, error) {
 		return nil, Info{}, err
 	}
 	n := &Node{o: o, stores: st, begun: make(chan struct{}), dead: make(chan struct{}), halt: make(chan struct{})}
+	n.replay = &replay{began: start}
 	n.leaderNow.changed = make(chan struct{})
 	n.restarts, n.sick = make(chan struct{}, 1), make(chan struct{}, 1)
 	n.queue = newQueue(n)
@@ -118,8 +120,12 @@ func Open(o Options) (*Node, Info, error) {
 
 // recover loads the newest snapshot, compares it with the log and starts raft.
 func (n *Node) recover(info *Info) error {
+	start := n.o.Now()
 	if err := n.loadSnapshot(info); err != nil {
 		return err
+	}
+	if info.SnapshotIndex > 0 {
+		n.replay.Snapshot = n.o.Now().Sub(start)
 	}
 	if !n.stores.isNew {
 		if err := n.checkContinuity(info.SnapshotIndex); err != nil {
@@ -136,6 +142,7 @@ func (n *Node) recover(info *Info) error {
 	if last > info.SnapshotIndex {
 		info.Replay = last - info.SnapshotIndex
 	}
+	n.loaded(info.Replay, last)
 	if n.o.Cluster == nil {
 		return n.startRaft(n.lone())
 	}
@@ -235,7 +242,7 @@ func (n *Node) startRaft(first raft.Configuration) error {
 		n.solo = newSoloTransport(n.stores.id.serverID())
 		transport = n.solo
 	}
-	n.fsm = &fsm{n: n}
+	n.fsm = &fsm{n: n, replay: n.replay}
 	if n.stores.isNew {
 		if err := n.beginDatabase(conf, first, transport); err != nil {
 			return fmt.Errorf("cannot begin a new database: %w", err)

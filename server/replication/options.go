@@ -95,7 +95,7 @@ type Observer interface {
 }
 
 // Meters are told durations and sizes, for whoever counts them. Any of them may be nil. They
-// are called for every log entry and must be quick.
+// are called for every log entry, or with locks held, and must be quick.
 type Meters struct {
 	// Proposed: an entry of so many commands and bytes was given to the log.
 	Proposed func(commands, bytes int)
@@ -107,6 +107,25 @@ type Meters struct {
 	Snapshot func(took time.Duration, err error)
 	// SlowDisk: this leader hands over because its disk is slow.
 	SlowDisk func()
+	// Propagated: an entry was applied by a server that keeps up with its leader, so long after
+	// that has made it, by the clocks of both.
+	Propagated func(since time.Duration)
+	// Started: all that the stores held at the start has been applied.
+	Started func(Startup)
+
+	// Of a member of a cluster, see search.go:
+
+	// Looking: there is no way to a leader any more, or not yet.
+	Looking func()
+	// Elected: so long after that a leader is known.
+	Elected func(took time.Duration)
+	// Routed: so long after that proposals have a way; leads: to this server itself.
+	Routed func(took time.Duration, leads bool)
+	// Synced: another server leads, and all that it had applied when it was asked for the way is
+	// applied here; votes: this one is no observer.
+	Synced func(took time.Duration, votes bool)
+	// SnapshotSent: another server has got a snapshot from this leader.
+	SnapshotSent func()
 }
 
 func (m *Meters) setDefaults() {
@@ -124,6 +143,27 @@ func (m *Meters) setDefaults() {
 	}
 	if m.SlowDisk == nil {
 		m.SlowDisk = func() {}
+	}
+	if m.Propagated == nil {
+		m.Propagated = func(time.Duration) {}
+	}
+	if m.Started == nil {
+		m.Started = func(Startup) {}
+	}
+	if m.Looking == nil {
+		m.Looking = func() {}
+	}
+	if m.Elected == nil {
+		m.Elected = func(time.Duration) {}
+	}
+	if m.Routed == nil {
+		m.Routed = func(time.Duration, bool) {}
+	}
+	if m.Synced == nil {
+		m.Synced = func(time.Duration, bool) {}
+	}
+	if m.SnapshotSent == nil {
+		m.SnapshotSent = func() {}
 	}
 }
 

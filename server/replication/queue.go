@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -42,6 +43,9 @@ type queue struct {
 	closed  bool
 	changed chan struct{} // closed when route or closed change
 	room    chan struct{} // closed when the queue is no longer full; nil if nobody waits
+	search  search
+
+	routed atomic.Bool // there is a route; changed with mu held
 }
 
 // A chunk is the commands of one entry to be.
@@ -51,10 +55,12 @@ type chunk struct {
 }
 
 func newQueue(n *Node) *queue {
-	return &queue{
+	q := &queue{
 		n: n, limit: n.o.MaxQueueBytes, changed: make(chan struct{}),
 		wake: make(chan struct{}, 1), sends: make(chan struct{}, 1),
 	}
+	q.lost() // nobody else has it yet
+	return q
 }
 
 // anyGeneration proposes in whichever generation it is.
@@ -184,6 +190,12 @@ func (q *queue) setRoute(r route) uint64 {
 		q.mu.Unlock()
 		return anyGeneration
 	}
+	if q.route != routeNone || r == routeNone {
+		q.lost()
+	}
+	if r != routeNone {
+		q.found(r == routeLog)
+	}
 	q.gen++
 	gen := q.gen
 	q.route = r
@@ -210,6 +222,7 @@ func (q *queue) unroute(gen uint64) {
 	if q.gen != gen {
 		return
 	}
+	q.lost()
 	q.gen++
 	q.route = routeNone
 	q.drop()

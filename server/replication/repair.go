@@ -251,6 +251,8 @@ func (n *Node) serveRepair(s *peer.Stream) {
 	if err := n.sendRepair(ctx, s, binary.BigEndian.Uint64(request)); err != nil {
 		n.o.Logger.Warn("a member was not repaired, it will ask again", "member", s.Peer(), "reason", err)
 		s.Close()
+	} else {
+		n.o.Meters.SnapshotSent()
 	}
 	<-arrived
 }

@@ -373,6 +373,9 @@ func (t *lentTransport) InstallSnapshot(id raft.ServerID, a raft.ServerAddress, 
 	defer in.take()
 	err := lend(t, resp, func(r *raft.InstallSnapshotResponse) error { return t.n.peers.InstallSnapshot(id, a, args, r, in) })
 	p.end(err)
+	if err == nil {
+		t.n.o.Meters.SnapshotSent()
+	}
 	return err
 }
 

@@ -75,10 +75,9 @@ func TestAnEntryThatCannotBeSyncedIsNotAcknowledged(t *testing.T) {
 		disk.tried = make(chan struct{}, 1)
 		disk.mu.Unlock()
 		leader.fatal = true
-		leader.write()
+		last := leader.append()
 		<-disk.tried
 		node := leader.node
-		last := node.raft().LastIndex()
 		var entry, before raft.Log
 		require.NoError(t, node.stores.log.GetLog(last, &entry))
 		require.NoError(t, node.stores.log.GetLog(last-1, &before))

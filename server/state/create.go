@@ -100,6 +100,9 @@ func (m *Machine) addNode(q *request, op wire.OpCode, req *createRequest, parent
 	ref := m.intern(list)
 	n := m.tree.CreateChild(parent, name, req.data, ref, ownerOf(op, req, q.session), m.zxid, m.timeMs)
 	q.r.Path, q.r.Stat = path, n.Stat()
+	if op == wire.OpCreateTTL {
+		q.r.TTLCreated++
+	}
 	q.r.Events = append(q.r.Events, Event{
 		Type: wire.EventNodeCreated, Path: path, Zxid: m.zxid,
 		ACL: m.acls.List(ref), ParentACL: m.acls.List(parent.ACL()),

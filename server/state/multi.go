@@ -102,7 +102,7 @@ func (m *Machine) check(q *request, req *wire.CheckRequest) wire.Code {
 // index failed has failed: OK before it, RuntimeInconsistency after it.
 func (r *Result) failMulti(failed, n int, code wire.Code) {
 	clear(r.Events)
-	*r = Result{Outcome: Failed, Op: r.Op, Multi: r.Multi[:0], Events: r.Events[:0]}
+	*r = Result{Outcome: Failed, Op: r.Op, Multi: r.Multi[:0], Events: r.Events[:0], Refused: r.Refused}
 	for i := range n {
 		result := wire.MultiResult{Op: wire.OpError}
 		switch {

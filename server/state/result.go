@@ -50,6 +50,11 @@ type Result struct {
 	// OverQuota is the path of a quota of which the command passed a soft limit, or a hard
 	// one that is not enforced: worth a line in the log, and no more.
 	OverQuota string
+	// Refused is the path of a write that a hard limit of a quota has refused.
+	Refused string
+	// TTLCreated nodes that the command has made have a time to live, and TTLReaped of those
+	// that it has removed had one that was over.
+	TTLCreated, TTLReaped int
 
 	// Session, Epoch and TimeoutMs are the session's after create and attach; Closed is
 	// the session that a close or an expiry removed, else 0.

@@ -160,6 +160,7 @@ func (m *Machine) quota(q *request, path string, addNodes, addBytes int) wire.Co
 	}
 	excess := quota.Excess(int64(addNodes), int64(addBytes))
 	if excess.Hard && q.settings.EnforceQuota {
+		q.r.Refused = path
 		return wire.QuotaExceeded
 	}
 	if excess.Count || excess.Bytes {
@@ -207,6 +208,9 @@ func (m *Machine) reap(h *BatchHeader, c *Command, r *Result) {
 	case !n.Due(m.timeMs, h.Settings.MaxNeverUsedMs):
 		r.Code = wire.BadVersion
 	default:
+		if n.Kind() == znode.TTL {
+			r.TTLReaped++
+		}
 		m.remove(n, c.Path, r)
 		return
 	}

@@ -121,17 +121,6 @@ func (r *Registry) SummaryFunc(name, help string, k Kind, f func(v View, s *Snap
 	})
 }
 
-// SummarySet lists a set of histograms, as KindSummary or KindAdvanced.
-func (r *Registry) SummarySet(name, help string, k Kind, s *HistogramSet) {
-	r.add(Metric{Name: name, Help: help, Kind: k, Set: true}, func(v View, emit emitFunc) {
-		s.keys.each(func(key string, h *Histogram) {
-			snap := new(Snapshot)
-			h.Read(v, snap)
-			emit(key, Value{Summary: snap})
-		})
-	})
-}
-
 // add panics when the name is taken: names are constants of the program.
 func (r *Registry) add(m Metric, read func(View, emitFunc)) {
 	r.mu.Lock()

@@ -11,12 +11,10 @@ type Server struct {
 	ConnectionsRejected     Counter // over a limit of connections
 	ConnectionsDropped      Counter // closed by the server for a reason of its own
 	ConnectionRevalidations Counter // handshakes that renewed a session
-	SessionRevalidations    Counter // renewals that this server, as leader, judged for others
 	SessionsExpired         Counter // sessions that this server, as leader, found expired
 	SessionlessExpired      Counter // connections closed since no handshake came, or nothing any more
 	ClosedNotServing        Counter // connections closed since the server did not serve
 	HandshakesFailed        Counter // TLS handshakes that failed
-	HandshakesExceeded      Counter // TLS handshakes refused over the limit
 	AuthFailures            Counter // auth and SASL requests refused; srst leaves it alone
 	InsecureAdmin           Counter // plain requests where the admin server wants TLS
 	EnsembleAuthSuccess     Counter // clients that named this ensemble
@@ -28,45 +26,28 @@ type Server struct {
 	AuditLost    Counter // lines that are missing there
 
 	// Requests.
-	StaleRequests        Counter    // requests whose connection was gone when their turn came
-	StaleRequestsDropped Counter    // those of them that were not executed
-	RequestsThrottled    Counter    // requests that had to wait for the throttle
-	OpsThrottled         Counter    // requests refused since they had waited too long
-	LargeRequestsRefused Counter    // frames refused over the limit of large requests
-	ThrottleTime         *Histogram // how long requests waited for the throttle
-	QueueTime            *Histogram // how long writes waited until they were proposed
-	QueueSize            *Histogram // writes waiting when one joins them
-	SessionQueueSize     *Histogram // requests of one session waiting when one joins them
-	ReadsAfterWrite      *Histogram // reads of one session that waited for the same write
+	LargeRequestsRefused Counter // frames refused over the limit of large requests
 
 	// Replication.
-	Looking           Counter       // times the server lost its leader and looked for one
-	SnapshotsSent     Counter       // snapshots sent to followers that were too far behind
-	Commits           Counter       // transactions applied
-	Proposals         Counter       // transactions proposed as leader
-	LearnerProposals  Counter       // transactions received from a leader
-	LearnerCommits    Counter       // transactions a leader reported as committed
-	DigestMismatches  Counter       // times the digest of the state differed from the leader's
-	ProposalSizes     Sizes         // bytes of what was proposed as leader
-	ElectionTime      *Histogram    // from losing the leader to knowing one
-	UnavailableTime   *Histogram    // from losing the leader to serving again
-	LeaderUnavailable *Histogram    // the same where this server became leader
-	FollowerSyncTime  *Histogram    // bringing this server up to date with a new leader, as a voter
-	ObserverSyncTime  *Histogram    // the same as an observer
-	ProposalLatency   *Histogram    // from proposing to committed, on the leader
-	QuorumAckLatency  *Histogram    // from proposing to stored on a quorum, on the leader
-	PropagationTime   *Histogram    // from proposing to applied here, by the leader's clock
-	CommitPropagation *Histogram    // from committed to applied here
-	AckLatency        *HistogramSet // from sending to acknowledged, by server id
-	BatchSize         *Histogram    // transactions in one log entry
-	BatchApplyTime    *Histogram    // applying the transactions of one log entry
+	Looking           Counter    // times the server lost the way to its leader, or began, and looked for one
+	SnapshotsSent     Counter    // snapshots sent to followers that were too far behind
+	Commits           Counter    // transactions applied
+	Proposals         Counter    // transactions proposed as leader
+	DigestMismatches  Counter    // times the digest of the state differed from that of the majority
+	ProposalSizes     Sizes      // bytes of what was proposed as leader
+	ElectionTime      *Histogram // from losing the way to the leader to knowing one
+	UnavailableTime   *Histogram // from losing the way to the leader to having one for writes again
+	LeaderUnavailable *Histogram // the same where this server became leader
+	FollowerSyncTime  *Histogram // bringing this server up to date with a new leader, as a voter
+	ObserverSyncTime  *Histogram // the same as an observer
+	PropagationTime   *Histogram // from proposing to applied here, by the clocks of the leader and of this server
+	BatchSize         *Histogram // transactions in one log entry
+	BatchApplyTime    *Histogram // applying the transactions of one log entry
 
 	// Disk.
 	FsyncTime            *Histogram // one sync of the log
 	FsyncSlow            Counter    // syncs longer than fsync.warningthresholdms
 	SlowDiskHandOvers    Counter    // of the leadership, because the disk here is slow
-	FlushTime            *Histogram // writing and syncing one batch of the log
-	LogQueueSize         *Histogram // log entries waiting for the disk when one joins them
 	SnapshotTime         *Histogram // writing a snapshot
 	SnapshotErrors       Counter    // snapshots that could not be written
 	SnapshotsRateLimited Counter    // snapshots refused by the admin server's limit
@@ -77,18 +58,15 @@ type Server struct {
 	StartupSnapTime      *Histogram // loading the snapshot at the start
 	StartupTxnTime       *Histogram // replaying the log at the start
 	StartupTxns          *Histogram // transactions replayed at the start
-	UnrecoverableErrors  Counter    // errors after which the process ends
 
 	// Tree and watches.
-	WatchCreated     *Histogram    // watchers told that a node was created
-	WatchDeleted     *Histogram    // watchers told that a node was deleted
-	WatchChanged     *Histogram    // watchers told that data changed
-	WatchChildren    *Histogram    // watchers told that children changed
-	TTLNodesCreated  Counter       // nodes created with a TTL
-	TTLNodesDeleted  Counter       // nodes deleted since their TTL was over
-	QuotaExceeded    *CounterSet   // writes refused by a quota, by namespace
-	WriteByNamespace *HistogramSet // bytes of writes, by namespace
-	ReadByNamespace  *HistogramSet // bytes of reads, by namespace
+	WatchCreated    *Histogram  // watchers told that a node was created
+	WatchDeleted    *Histogram  // watchers told that a node was deleted
+	WatchChanged    *Histogram  // watchers told that data changed
+	WatchChildren   *Histogram  // watchers told that children changed
+	TTLNodesCreated Counter     // nodes created with a TTL
+	TTLNodesDeleted Counter     // nodes deleted since their TTL was over
+	QuotaExceeded   *CounterSet // writes refused by a quota, by namespace
 
 	registry   *Registry
 	shards     []Shard // immutable slice, a power of two

@@ -87,15 +87,13 @@ func TestResetClearsWhatSrstClears(t *testing.T) {
 		s.FsyncTime.Record(9e6)
 		s.ProposalSizes.Record(77)
 		s.QuotaExceeded.Add("app", 2)
-		s.WriteByNamespace.Record("app", 5)
 	}
 	fill()
 	s.Reset()
 	zero := map[string]string{
 		"packets_received": "0", "packets_sent": "0", "max_latency": "0", "avg_latency": "0.0", "commit_count": "0",
 		"cnt_fsynctime": "0", "max_fsynctime": "0", "last_client_response_size": "-1",
-		"app_quota_exceeded_error_per_namespace": "0", "cnt_app_write_per_namespace": "0",
-		"auth_failed_count": "1",
+		"app_quota_exceeded_error_per_namespace": "0", "auth_failed_count": "1",
 	}
 	expect(t, monitor(t, s.Registry()), zero)
 	if last, lo, hi := s.ProposalSizes.Values(); last != -1 || lo != -1 || hi != -1 {
@@ -149,13 +147,13 @@ func TestLeaderGaugesShowOnlyWhileLeading(t *testing.T) {
 func TestEveryMonitorLineCanBeCollected(t *testing.T) {
 	line := regexp.MustCompile(`^zk_(\w[\w\.\-]*)\s+([\w\.\-]+)$`)
 	s := New()
-	s.WriteByNamespace.Record("two words\u00e4\u2028=1", 5)
+	s.QuotaExceeded.Add("two words\u00e4\u2028=1", 5)
 	s.Registry().Monitor(func(key, value string) {
 		if l := "zk_" + key + "\t" + value; !line.MatchString(l) {
 			t.Errorf("line %q", l)
 		}
 	})
-	expect(t, monitor(t, s.Registry()), map[string]string{"cnt_two_words___1_write_per_namespace": "1"})
+	expect(t, monitor(t, s.Registry()), map[string]string{"two_words___1_quota_exceeded_error_per_namespace": "5"})
 }
 
 func TestASetStopsGrowing(t *testing.T) {
@@ -239,7 +237,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 		sh.Event(10)
 		s.FsyncTime.Record(1e6)
 		s.Commits.Add(1)
-		s.WriteByNamespace.Record("app", 100)
+		s.QuotaExceeded.Add("app", 1)
 		c.Received(1)
 		c.Begin()
 		c.Responded(wire.OpGetData, 1, 2, 3, 4)
@@ -295,11 +293,11 @@ func BenchmarkHistogramRecord(b *testing.B) {
 	}
 }
 
-func BenchmarkSetRecord(b *testing.B) {
+func BenchmarkSetAdd(b *testing.B) {
 	b.ReportAllocs()
-	s := NewHistogramSet(Count)
+	s := NewCounterSet()
 	for b.Loop() {
-		s.Record("application", 100)
+		s.Add("application", 1)
 	}
 }
 

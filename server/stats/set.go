@@ -3,6 +3,7 @@ package stats
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -51,7 +52,7 @@ func (k *keyed[T]) add(key string) *T {
 		next = maps.Clone(*m)
 	}
 	v := k.fresh()
-	next[key] = v
+	next[strings.Clone(key)] = v // not all of the path that it may be a part of
 	k.m.Store(&next)
 	return v
 }
@@ -84,25 +85,6 @@ func (s *CounterSet) Add(key string, n int64) {
 // Reset resets every counter; the keys stay.
 func (s *CounterSet) Reset() {
 	s.keys.each(func(_ string, c *Counter) { c.Reset() })
-}
-
-// A HistogramSet is a Histogram for each of up to 1000 keys; what comes later is recorded
-// under the key "other".
-type HistogramSet struct{ keys keyed[Histogram] }
-
-// NewHistogramSet returns an empty set of histograms in the given unit.
-func NewHistogramSet(u Unit) *HistogramSet {
-	return &HistogramSet{keyed[Histogram]{fresh: func() *Histogram { return NewHistogram(u) }}}
-}
-
-// Record adds a value for key.
-func (s *HistogramSet) Record(key string, v int64) {
-	s.keys.get(key).Record(v)
-}
-
-// Reset resets every histogram; the keys stay.
-func (s *HistogramSet) Reset() {
-	s.keys.each(func(_ string, h *Histogram) { h.Reset() })
 }
 
 // Namespace is the first component of a path, under which ZooKeeper groups what it counts

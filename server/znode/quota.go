@@ -143,6 +143,25 @@ func (t *Tree) CheckQuota(path string, addNodes int, addBytes int64) bool {
 
 func (t *Tree) hasQuotas() bool { return t.node(quotaIndex).NumChildren() > 0 }
 
+// Quotas calls f for each quota that has a stats node, in the order of their paths. It looks at so many
+// nodes at most: anybody may have made many there.
+func (t *Tree) Quotas(most int, f func(Quota)) {
+	t.quotasBelow(t.node(quotaIndex), "", &most, f)
+}
+
+func (t *Tree) quotasBelow(n *Node, path string, most *int, f func(Quota)) {
+	if *most -= int(n.NumChildren()); *most < 0 {
+		return
+	}
+	limits, stats := t.child(n.index, limitsName), t.child(n.index, statsName)
+	if path != "" && limits != nil && stats != nil {
+		f(Quota{path, usageOf(limits), usageOf(stats)})
+	}
+	for _, name := range t.Children(n) {
+		t.quotasBelow(t.child(n.index, name), path+"/"+name, most, f)
+	}
+}
+
 // quotaNodes finds the longest registered prefix of path, path[:n], and its nodes; limits
 // is nil if there is none, and stats if that node is missing.
 func (t *Tree) quotaNodes(path string) (limits, stats *Node, n int) {

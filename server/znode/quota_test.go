@@ -1,6 +1,7 @@
 package znode
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -93,6 +94,24 @@ func quotaTree(t *testing.T) *Tree {
 	tree.Create("/zookeeper/quota/a/deep/zookeeper_limits", nil, 0, NoOwner, 4, 4)
 	tree.Create("/zookeeper/quota/a/deep/zookeeper_stats", nil, 0, NoOwner, 5, 5)
 	return tree
+}
+
+func TestQuotasAreListedUpToABound(t *testing.T) {
+	tree := quotaTree(t)
+	tree.Create("/zookeeper/quota/a/"+"without", nil, 0, NoOwner, 6, 6)
+	tree.Create("/zookeeper/quota/a/without/zookeeper_limits", nil, 0, NoOwner, 7, 7)
+	for most, want := range map[int][]string{100: {"/a", "/a/deep"}, 5: {"/a"}, 4: nil, 0: nil} {
+		var got []string
+		tree.Quotas(most, func(q Quota) {
+			if q.Path == "/a" && (q.Limits != Usage{-1, -1, 4, 10} || q.Stats.Count != 2) {
+				t.Errorf("%+v", q)
+			}
+			got = append(got, q.Path)
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("of %d nodes: %q, want %q", most, got, want)
+		}
+	}
 }
 
 func stats(tree *Tree, path string) string {

@@ -66,6 +66,9 @@ func TestAnswersAsTheHistoryHasThem(t *testing.T) {
 		{"a read", question{Do: "sync-get", Path: "/a"}, answer{Value: "1.1", Czxid: 5, Mzxid: 9}, history.Op{
 			Kind: history.OK, F: "sync-get", Value: "1.1", Stat: &history.Stat{Czxid: 5, Mzxid: 9},
 		}},
+		{"refused for want of room", question{Do: "set", Path: "/a", Value: "1", Version: -1}, answer{Code: -1}, history.Op{
+			Kind: history.Fail, F: "set", Value: "1", Arg: -1, Code: -1,
+		}},
 		{"an error is an answer", question{Do: "delete", Path: "/a", Version: -1}, answer{Code: -101}, history.Op{
 			Kind: history.OK, F: "delete", Arg: -1, Code: -101,
 		}},

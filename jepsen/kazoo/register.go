@@ -86,6 +86,8 @@ func (c *child) line(q question, a *answer) history.Op {
 	case a.Lost != "":
 		o.Kind, o.Note = history.Unknown, a.Lost
 		return o
+	case workload.NotDone(a.Code):
+		o.Kind = history.Fail
 	case q.Do == "sync-get":
 		o.Value = a.Value
 	case q.Do == "set" || q.Do == "create":

@@ -20,6 +20,9 @@ const opTimeout = 4 * time.Second
 // a system error answers writes while the disk has no room.
 var notDone = []int32{int32(proto.SessionExpired), int32(proto.ThrottledOp), int32(proto.SystemError)}
 
+// NotDone says whether a code is one of those.
+func NotDone(code int32) bool { return slices.Contains(notDone, code) }
+
 var world = []proto.ACL{{Perms: proto.PermAll, ID: proto.ID{Scheme: "world", ID: "anyone"}}}
 
 // A Proc is a client that records what it does. It belongs to one goroutine.
@@ -99,7 +102,7 @@ func (p *Proc) result(c *wire.Conn, call *wire.Call, o history.Op) history.Op {
 	switch {
 	case call.Err == nil:
 		o.Kind, o.Frame, o.Zxid, o.Code = history.OK, call.Reply.Frame, call.Reply.Zxid, int32(call.Reply.Err)
-		if slices.Contains(notDone, o.Code) {
+		if NotDone(o.Code) {
 			o.Kind = history.Fail
 		}
 	case errors.Is(call.Err, wire.ErrNotSent):

@@ -39,7 +39,7 @@ type expiry struct {
 	tracker *session.Tracker   // guarded by mu
 	known   map[int64]*living  // guarded by mu
 	led     bool               // guarded by mu: this server has led at the last look …
-	ledGen  uint64             // guarded by mu: … or the one before, in this generation of the node's proposals
+	ledTerm uint64             // guarded by mu: … or at one before, in this term
 	sinceNs int64              // guarded by mu: since when this server leads
 	gone    map[int64]int64    // guarded by mu: sessions whose connection here has ended, and when it was heard last; the leader is not told yet
 	holders map[uint64]*holder // guarded by mu: the servers that report, by the nonce of their process
@@ -199,12 +199,12 @@ func (e *expiry) run(ctx context.Context) {
 // leads says whether this server decides. When it begins to, every session gets its full
 // timeout from then on, and unledNs more; also when another one has led since the last look.
 func (e *expiry) leads(now int64) bool {
-	gen, leads := e.s.node.Leading()
+	term, leads := e.s.node.Leading()
 	e.mu.Lock()
-	begins := leads && (!e.led || gen != e.ledGen)
+	begins := leads && term != e.ledTerm
 	e.led = leads
 	if begins {
-		e.ledGen, e.sinceNs = gen, now
+		e.ledTerm, e.sinceNs = term, now
 		clear(e.holders)
 		clear(e.gone) // everybody gets the full timeout
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // digestEvery is how many transactions lie between two digests that a server keeps.
 const digestEvery = 128
 
-// compare ends the clients, lets the sessions of those that are gone end, and compares the
+// compare ends the clients, lets the sessions of those that are gone end, within settleLimit, and compares the
 // servers: all that they tell of their state must be equal, and nothing left of dead sessions.
 func (w *World) compare(stopClients func(), done *sync.WaitGroup) error {
 	stopClients()
@@ -22,14 +23,15 @@ func (w *World) compare(stopClients func(), done *sync.WaitGroup) error {
 	defer last.Wait()
 	defer cancel()
 	c := w.addClient(ctx, &last)
-	longest := time.Duration(0)
-	for _, c := range w.clients {
-		longest = max(longest, c.timeout)
-	}
-	// Rounded up to whole ticks, with what it takes to notice and to tell everybody.
-	pause(ctx, longest+5*w.tick)
 	limit, cancelLimit := context.WithTimeout(ctx, settleLimit)
 	defer cancelLimit()
+	if c.Link(limit) == nil {
+		return fmt.Errorf("the cluster does not serve its last client")
+	}
+	// A leader that began a moment ago grants every session its whole time, and some more.
+	for limit.Err() == nil && !w.alone() {
+		pause(limit, 10*time.Millisecond)
+	}
 	if err := w.lastList(limit, c); err != nil {
 		return err
 	}
@@ -43,6 +45,11 @@ func (w *World) compare(stopClients func(), done *sync.WaitGroup) error {
 			return err
 		}
 	}
+}
+
+// alone says whether no server has a session but that of the last client.
+func (w *World) alone() bool {
+	return !slices.ContainsFunc(w.nodes, func(n *node) bool { return n.server().SessionCount() != 1 })
 }
 
 // align writes until the servers keep a digest, and returns its zxid.

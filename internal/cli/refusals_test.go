@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/zkdtest"
 )
 
@@ -65,11 +64,7 @@ func TestPortThatSpeaksNoTLSIsNamed(t *testing.T) {
 func TestServersThatAreNotTrustedAreGivenUp(t *testing.T) {
 	cert, both := writeCertificate(t)
 	other, _ := writeCertificate(t)
-	secure := freeport.Addr(t)
-	_, port, err := net.SplitHostPort(secure)
-	require.NoError(t, err)
-	zkdtest.Start(t, zkdtest.Set("secureClientPort", port), zkdtest.Set("secureClientPortAddress", "127.0.0.1"),
-		zkdtest.Set("ssl.keyStore.location", both), zkdtest.Set("ssl.trustStore.location", cert), zkdtest.Set("ssl.clientAuth", "need"))
+	secure := startSecure(t, cert, both)
 	for _, ca := range []string{
 		other, // does not vouch for the server
 		cert,  // does, but we show no certificate

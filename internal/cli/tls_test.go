@@ -71,14 +71,21 @@ func TestTLS(t *testing.T) {
 	require.Contains(t, o.err, "only PEM files can be read")
 }
 
-// A port that speaks nothing but TLS drops who does not: the user is told why, and soon.
-func TestPortThatWantsTLSIsNamed(t *testing.T) {
-	cert, both := writeCertificate(t)
-	secure := freeport.Addr(t)
-	_, port, err := net.SplitHostPort(secure)
+// startSecure runs a server with a port that speaks nothing but TLS, and asks for certificates.
+func startSecure(t *testing.T, cert, both string) (addr string) {
+	t.Helper()
+	addr = freeport.Addr(t)
+	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 	zkdtest.Start(t, zkdtest.Set("secureClientPort", port), zkdtest.Set("secureClientPortAddress", "127.0.0.1"),
 		zkdtest.Set("ssl.keyStore.location", both), zkdtest.Set("ssl.trustStore.location", cert), zkdtest.Set("ssl.clientAuth", "need"))
+	return addr
+}
+
+// A port that speaks nothing but TLS drops who does not: the user is told why, and soon.
+func TestPortThatWantsTLSIsNamed(t *testing.T) {
+	cert, both := writeCertificate(t)
+	secure := startSecure(t, cert, both)
 	o := runWith("", "-server", secure, "whoami")
 	require.Equal(t, exitNoConnection, o.code)
 	require.Contains(t, o.err, "speaks TLS")

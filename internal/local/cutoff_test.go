@@ -26,6 +26,18 @@ func TestLeaderThatIsCutOffGivesNobodyMoreTime(t *testing.T) {
 	}
 }
 
+// awaitLeader waits for a leader: the first may have lost its place on a machine that stood still.
+func awaitLeader(ctx context.Context, t *testing.T, cl *local.Cluster) int {
+	t.Helper()
+	for {
+		if leader := cl.Leader(); leader != 0 {
+			return leader
+		}
+		require.NoError(t, ctx.Err())
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // cutOff cuts off a leader whose client holds a lock; false says that the session of the client was over
 // before that.
 func cutOff(ctx context.Context, t *testing.T) (shown bool) {
@@ -33,11 +45,7 @@ func cutOff(ctx context.Context, t *testing.T) (shown bool) {
 	cl, err := local.Start(ctx, local.Options{Nodes: 3, Settings: []config.Override{{Key: "tickTime", Value: "200", Origin: "test"}}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, cl.Close()) }()
-	leader := 0
-	for leader = cl.Leader(); leader == 0; leader = cl.Leader() {
-		require.NoError(t, ctx.Err())
-		time.Sleep(time.Millisecond)
-	}
+	leader := awaitLeader(ctx, t, cl)
 	holder, err := client.Dial(ctx, cl.Addr(leader), client.WithTimeout(timeout))
 	require.NoError(t, err)
 	defer holder.Close(ctx)

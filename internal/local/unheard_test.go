@@ -30,11 +30,7 @@ func TestServerThatWasCutOffAnswersNobodyWhoseSessionMayBeOver(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, cl.Close()) }()
-	leader := 0
-	for leader = cl.Leader(); leader == 0; leader = cl.Leader() {
-		require.NoError(t, ctx.Err())
-		time.Sleep(time.Millisecond)
-	}
+	leader := awaitLeader(ctx, t, cl)
 	cut := leader%3 + 1
 	other, err := client.Dial(ctx, cl.Addr(leader), client.WithTimeout(patience))
 	require.NoError(t, err)

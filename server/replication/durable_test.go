@@ -74,6 +74,33 @@ func diskCluster(t *testing.T, size int) (*trio, []*vfstest.Disk) {
 	return c, disks
 }
 
+// stuckTrio is a cluster on disks that can be stuck.
+func stuckTrio(t *testing.T) (*trio, []*stuckFS) {
+	c, _ := diskTrio(t)
+	var stuck []*stuckFS
+	for _, v := range c.members {
+		s := newStuckFS(v.fs)
+		v.fs = s
+		stuck = append(stuck, s)
+		t.Cleanup(s.free)
+	}
+	return c, stuck
+}
+
+// play has another member than the leader make way for one that the test plays.
+func (c *trio) play(leader *voice) (played *peer.Transport, id raft.ServerID, absent *voice) {
+	c.t.Helper()
+	other := c.members[leader.number%3]
+	id, cluster := other.node.stores.id.serverID(), other.node.ClusterID()
+	other.stop()
+	played, err := peer.New(peer.Options{
+		ID: id, Cluster: cluster, Listen: other.host() + ":2888", Network: c.net.Host(other.host()), Resolve: leader.node.resolve,
+	})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { played.Close() })
+	return played, id, other
+}
+
 // append has a leader write something, and returns the end of its log when that is in it. A sync that
 // is under way may be of what came before.
 func (v *voice) append() (last uint64) {
@@ -90,18 +117,7 @@ func (v *voice) append() (last uint64) {
 // The followers have the entry, and the leader's disk does not: nobody may see it.
 func TestNothingIsAppliedAnywhereBeforeTheLeadersDiskHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := diskTrio(t)
-		var stuck []*stuckFS
-		for _, v := range c.members {
-			s := newStuckFS(v.fs)
-			v.fs = s
-			stuck = append(stuck, s)
-		}
-		t.Cleanup(func() {
-			for _, s := range stuck {
-				s.free()
-			}
-		})
+		c, stuck := stuckTrio(t)
 		c.start(1, 2, 3)
 		c.sessions()
 		leader := c.leader()
@@ -160,29 +176,13 @@ func TestNothingIsAppliedAnywhereBeforeTheLeadersDiskHasIt(t *testing.T) {
 // it has nothing to store; it must not say yes all the same.
 func TestWhatWasWrittenAsLeaderIsSyncedBeforeASuccessorHearsOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := diskTrio(t)
-		var stuck []*stuckFS
-		for _, v := range c.members {
-			s := newStuckFS(v.fs)
-			v.fs = s
-			stuck = append(stuck, s)
-			t.Cleanup(s.free)
-		}
+		c, stuck := stuckTrio(t)
 		c.start(1, 2, 3)
 		c.sessions()
 		leader := c.leader()
 		leader.write()
 		leader.settled()
-		// Another member makes way for one that the test plays.
-		other := c.members[leader.number%3]
-		id, cluster := other.node.stores.id.serverID(), other.node.ClusterID()
-		other.stop()
-		host := fmt.Sprintf("host%d", other.number)
-		played, err := peer.New(peer.Options{
-			ID: id, Cluster: cluster, Listen: host + ":2888", Network: c.net.Host(host), Resolve: leader.node.resolve,
-		})
-		require.NoError(t, err)
-		t.Cleanup(func() { played.Close() })
+		played, id, other := c.play(leader)
 
 		disk := stuck[leader.number-1]
 		disk.stick()

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/internal/vfs"
-	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
 // A dyingFS is a disk that stands still at a sync of the log, and then fails it.
@@ -59,14 +58,7 @@ func TestAnEntryThatCannotBeSyncedIsNotAcknowledged(t *testing.T) {
 		leader := c.leader()
 		leader.write()
 		leader.settled()
-		other := c.members[leader.number%3]
-		id, cluster := other.node.stores.id.serverID(), other.node.ClusterID()
-		other.stop()
-		played, err := peer.New(peer.Options{
-			ID: id, Cluster: cluster, Listen: other.host() + ":2888", Network: c.net.Host(other.host()), Resolve: leader.node.resolve,
-		})
-		require.NoError(t, err)
-		t.Cleanup(func() { played.Close() })
+		played, id, _ := c.play(leader)
 
 		disk := disks[leader.number-1]
 		die := sync.OnceFunc(func() { close(disk.die) })
@@ -95,6 +87,7 @@ func TestAnEntryThatCannotBeSyncedIsNotAcknowledged(t *testing.T) {
 		awaitCondition(t, "its end as the leader", func() bool { return node.raft().State() != raft.Leader })
 		die()
 		<-node.Dead()
+		var err error
 		select {
 		case err = <-answered:
 		case <-time.After(300 * time.Millisecond): // an untrue answer would have come

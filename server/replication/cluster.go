@@ -199,6 +199,9 @@ func (n *Node) watchEngine(e *engine, stop <-chan struct{}) {
 			n.leaderNow = leadership{id, make(chan struct{})}
 		}
 		n.leaderMu.Unlock()
+		if changed {
+			n.tellLeader(id, e.CurrentTerm())
+		}
 		if changed && id != "" {
 			n.queue.knowsLeader()
 		}
@@ -211,6 +214,18 @@ func (n *Node) watchEngine(e *engine, stop <-chan struct{}) {
 		case <-n.dead:
 			return
 		}
+	}
+}
+
+// tellLeader logs who leads from now on. A term is what the logs of several servers are compared by.
+func (n *Node) tellLeader(id raft.ServerID, term uint64) {
+	switch id {
+	case "":
+		n.o.Logger.Info("no server leads", "term", term)
+	case n.stores.id.serverID():
+		n.o.Logger.Info("this server leads", "term", term)
+	default:
+		n.o.Logger.Info("another server leads", "leader", id, "term", term)
 	}
 }
 

@@ -113,16 +113,10 @@ func available(o *Options) (possible []string, missing map[string]string) {
 	netns := o.Driver == "netns" || (o.Driver == "" && noNetns() == "")
 	for _, n := range nemesis.All() {
 		why := n.Machine()
-		switch n.Name {
-		case "loss":
-			if !netns {
-				why = "needs the driver netns: " + noNetns()
-			}
-		case "member":
-			if !netns {
-				why = "needs the driver netns: " + noNetns()
-			}
-		case "full", "power":
+		switch {
+		case (n.Name == "loss" || n.Name == "member") && !netns:
+			why = "needs the driver netns: " + noNetns()
+		case slices.Contains(withDisks, n.Name):
 			why = noDisks()
 		}
 		if why != "" {

@@ -10,6 +10,9 @@ import (
 	"github.com/zkd-project/zkd/jepsen/disk"
 )
 
+// withDisks are the nemeses that need them.
+var withDisks = []string{"full", "power", "read-only"}
+
 // noDisks says why this machine cannot give servers file systems of their own.
 func noDisks() string { return disk.Unavailable() }
 
@@ -18,7 +21,7 @@ type diskSet []*disk.Image
 
 // openDisks makes them where a nemesis of the run needs them; nil where none does.
 func openDisks(r *run) (diskSet, error) {
-	if !slices.ContainsFunc(r.o.Nemeses, func(n string) bool { return n == "full" || n == "power" }) {
+	if !slices.ContainsFunc(r.o.Nemeses, func(n string) bool { return slices.Contains(withDisks, n) }) {
 		return nil, nil
 	}
 	if why := noDisks(); why != "" {
@@ -52,6 +55,12 @@ func (d diskSet) Empty(server int) error { return d[server-1].Empty() }
 
 // PowerCut implements nemesis.Disks.
 func (d diskSet) PowerCut(server int) error { return d[server-1].PowerCut() }
+
+// Abort implements nemesis.Disks.
+func (d diskSet) Abort(server int) error { return d[server-1].Abort() }
+
+// Mend implements nemesis.Disks.
+func (d diskSet) Mend(server int) error { return d[server-1].Mend() }
 
 func (d diskSet) healAll() error {
 	var err error

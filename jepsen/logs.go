@@ -15,6 +15,7 @@ var excuses = map[string]struct {
 	lines    []string // a part of the lines with alarms
 }{
 	"full":      {[]string{"exit status 3"}, []string{"no space left on device", "the disk is nearly full"}},
+	"read-only": {[]string{"exit status 3"}, []string{"read-only file system"}},
 	"eio":       {[]string{"exit status 3"}, []string{"injected"}},
 	"failpoint": {[]string{"exit status 2", "exit status 3"}, []string{"panic: failpoint", "injected"}},
 	// Damage is refused at the start; that data differ later is no way to find out.
@@ -41,6 +42,7 @@ var milestones = map[string]string{
 	"snapshots": `msg="snapshot taken"`,
 	"installs":  `msg="a snapshot of another server was installed"`,
 	"starts":    "msg=ready",
+	"leaders":   `msg="this server leads"`,
 }
 
 // readLogs looks for alarms, and counts what the servers tell of their lives.

@@ -17,6 +17,7 @@ import (
 
 // buildServer builds the server of a run, with the planted bug and the clock that it asks for.
 func buildServer(ctx context.Context, o *Options) error {
+	o.Built = revision() // others may commit while runs go on
 	var changes []mutants.Change
 	if o.Mutant != "" {
 		m, err := mutants.Find(o.Mutant)

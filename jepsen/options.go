@@ -27,7 +27,9 @@ type Options struct {
 	Client string `json:"client,omitempty"`
 
 	Binary string `json:"-"` // built if ""
-	Store  string `json:"-"`
+	// Built is the commit from which Binary was built; "" where that was done before.
+	Built string `json:"-"`
+	Store string `json:"-"`
 	// Patience is how long the cluster may take to serve again after the last fault; 0: what is
 	// promised on a machine that has nothing else to do.
 	Patience time.Duration `json:"-"`
@@ -49,6 +51,17 @@ func (o *Options) check() error {
 		return fmt.Errorf("--driver %s: loopback or netns", o.Driver)
 	}
 	return nil
+}
+
+// unavailable says why this machine cannot have the run's driver or client; "" if it can.
+func (o *Options) unavailable() string {
+	switch {
+	case o.Driver == "netns" && noNetns() != "":
+		return noNetns()
+	case o.Client == kazooClient:
+		return kazoo.Unavailable()
+	}
+	return ""
 }
 
 // promisedRecovery is how long a cluster may take to serve again after the last fault.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -34,7 +33,7 @@ func Unavailable() string {
 	if os.Geteuid() != 0 {
 		return "file systems of one's own need root"
 	}
-	for _, tool := range []string{"mkfs.ext4", "mount", "umount"} {
+	for _, tool := range []string{"mkfs.ext4", "e2fsck", "mount", "umount"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return "file systems of one's own need the program " + tool
 		}
@@ -72,7 +71,7 @@ func New(dir string) (*Image, error) {
 }
 
 func (i *Image) mount() error {
-	if err := run("mount", "-o", "loop", i.file, i.at); err != nil {
+	if err := run("mount", "-o", "loop,errors=remount-ro", i.file, i.at); err != nil {
 		return err
 	}
 	i.mounted = true
@@ -97,6 +96,39 @@ func (i *Image) PowerCut() error {
 		return fmt.Errorf("the file system cannot lose power: %w", e)
 	}
 	if err := i.unmount(); err != nil {
+		return err
+	}
+	return i.mount()
+}
+
+// Abort has the file system find an error in itself: from then on it is read-only, and what was not synced
+// never will be.
+func (i *Image) Abort() error {
+	devices, err := i.devices()
+	if err != nil {
+		return err
+	}
+	for _, name := range devices {
+		err = errors.Join(err, os.WriteFile(filepath.Join("/sys/fs/ext4", name, "trigger_fs_error"), []byte("jepsen"), 0o200))
+	}
+	if len(devices) != 1 {
+		err = errors.Join(err, fmt.Errorf("%s is on the loop devices %v, which should be one", i.file, devices))
+	}
+	return err
+}
+
+// Mend checks and repairs the file system, as an operator does after Abort. No process may have a file of it
+// open.
+func (i *Image) Mend() error {
+	if err := i.unmount(); err != nil {
+		return err
+	}
+	const repaired = 1 // of e2fsck's exit codes
+	err := run("e2fsck", "-f", "-y", i.file)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == repaired {
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	return i.mount()
@@ -144,29 +176,37 @@ func (i *Image) unmount() error {
 // awaitDetached waits until no loop device has the file any more: the kernel lets go of it some time
 // after the unmount, and what is mounted from it before then can show an older state.
 func (i *Image) awaitDetached() error {
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		devices, err := i.devices()
+		if err != nil || len(devices) == 0 {
+			return err
+		}
+		if time.Since(began) > 30*time.Second {
+			return fmt.Errorf("%s is unmounted, and a loop device still has it after 30 s", i.file)
+		}
+	}
+}
+
+// devices are the loop devices that have the file.
+func (i *Image) devices() (names []string, err error) {
 	file, err := filepath.EvalSymlinks(i.file)
 	if err == nil {
 		file, err = filepath.Abs(file)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		devices, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-		if err != nil {
-			return err
-		}
-		attached := slices.ContainsFunc(devices, func(d string) bool {
-			b, err := os.ReadFile(d) // gone is as good as another one
-			return err == nil && strings.TrimSuffix(string(b), "\n") == file
-		})
-		if !attached {
-			return nil
-		}
-		if time.Since(began) > 30*time.Second {
-			return fmt.Errorf("%s is unmounted, and a loop device still has it after 30 s", file)
+	all, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
+		b, err := os.ReadFile(d) // gone is as good as another one
+		if err == nil && strings.TrimSuffix(string(b), "\n") == file {
+			names = append(names, strings.Split(d, "/")[3])
 		}
 	}
+	return names, nil
 }
 
 // Close unmounts it; the file is left.

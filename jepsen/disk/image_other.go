@@ -21,6 +21,12 @@ func (*Image) Dir() string { return "" }
 // PowerCut fails.
 func (*Image) PowerCut() error { return errNone }
 
+// Abort fails.
+func (*Image) Abort() error { return errNone }
+
+// Mend fails.
+func (*Image) Mend() error { return errNone }
+
 // Fill fails.
 func (*Image) Fill() error { return errNone }
 

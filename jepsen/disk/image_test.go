@@ -50,6 +50,28 @@ func TestPowerCutLosesWhatIsNotSynced(t *testing.T) {
 	require.True(t, errors.Is(err, os.ErrNotExist) || len(b) == 0, "it is still there: %q", b)
 }
 
+func TestAbortedFileSystemCanOnlyBeReadUntilItIsMended(t *testing.T) {
+	i := open(t)
+	name := filepath.Join(i.Dir(), "file")
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	_, err = f.WriteString("synced")
+	require.NoError(t, err)
+	require.NoError(t, f.Sync())
+	_, err = f.WriteString(" and not")
+	require.NoError(t, err)
+	require.NoError(t, i.Abort())
+	require.ErrorIs(t, f.Sync(), syscall.EROFS)
+	_, err = f.WriteString("more")
+	require.ErrorIs(t, err, syscall.EROFS)
+	require.NoError(t, f.Close())
+	require.NoError(t, i.Mend())
+	b, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Contains(t, []string{"synced", "synced and not"}, string(b), "the system may have written what nobody asked it to")
+	require.NoError(t, os.WriteFile(name, []byte("again"), 0o600))
+}
+
 func TestFillLeavesNoRoom(t *testing.T) {
 	i := open(t)
 	require.NoError(t, i.Fill())

@@ -18,6 +18,7 @@ func disks() []Nemesis {
 	return []Nemesis{
 		{Name: "full", Doc: "no room on the disk of one, the leader or all", group: groupProcess, longest: 5 * time.Second, needs: own, inject: full},
 		{Name: "power", Doc: "the power fails at one, a majority or all: what was not synced is lost", group: groupProcess, longest: 500 * time.Millisecond, needs: own, inject: power},
+		{Name: "read-only", Doc: "the file system of one, the leader or all finds an error in itself and can only be read, until it is repaired", group: groupProcess, longest: 4 * time.Second, needs: own, inject: readOnly},
 		{
 			Name: "clock", Doc: "wall clocks jump by up to an hour, each its own way", group: "clock", longest: 3 * time.Second, inject: clock,
 			needs: func(w *World) string {
@@ -56,6 +57,22 @@ func power(w *World, r *rand.Rand) (fault, error) {
 		err = errors.Join(err, w.Disks.PowerCut(i))
 	}
 	return fault{role, servers, func() error { return start(w, servers) }}, err
+}
+
+func readOnly(w *World, r *rand.Rand) (fault, error) {
+	role, servers := victims(w, r, "one", "leader", "leader", "all")
+	var err error
+	for _, i := range servers {
+		err = errors.Join(err, w.Disks.Abort(i))
+	}
+	return fault{role, servers, func() error {
+		var err error
+		for _, i := range servers {
+			w.Cluster.Kill(i) // whoever had nothing to write has not noticed
+			err = errors.Join(err, w.Disks.Mend(i))
+		}
+		return errors.Join(err, start(w, servers))
+	}}, err
 }
 
 func clock(w *World, r *rand.Rand) (fault, error) {

@@ -75,6 +75,10 @@ type Disks interface {
 	Empty(server int) error
 	// PowerCut loses what was not synced. The server must not run.
 	PowerCut(server int) error
+	// Abort makes it read-only, as an error of the device does.
+	Abort(server int) error
+	// Mend repairs it after that. The server must not run.
+	Mend(server int) error
 }
 
 // All are the nemeses by name.

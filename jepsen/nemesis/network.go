@@ -14,6 +14,7 @@ func networks() []Nemesis {
 		{Name: "partition", Doc: "halves, one alone, one deaf or mute, a bridge, a ring, one without clients", group: groupNetwork, longest: 8 * time.Second, inject: partition},
 		{Name: "flap", Doc: "a partition that comes and goes 20 times a second", group: groupNetwork, longest: 4 * time.Second, inject: flap},
 		{Name: "delay", Doc: "1 to 300 ms more on all ways, or on those of one server", group: groupNetwork, longest: 6 * time.Second, inject: delay},
+		{Name: "narrow", Doc: "8 KiB to 1 MiB a second, and no more, on all ways, or on those of one server", group: groupNetwork, longest: 6 * time.Second, inject: narrow},
 		{Name: "cut", Doc: "connections are reset", group: groupNetwork, longest: 200 * time.Millisecond, inject: cut},
 		{
 			Name: "loss", Doc: "1 to 30 % of packets are lost, some come twice or late", group: groupNetwork, longest: 5 * time.Second, inject: loss,
@@ -132,6 +133,12 @@ func delay(w *World, r *rand.Rand) (fault, error) {
 	l := netem.Link{Delay: d, Jitter: d}
 	what, targets := everywhere(w, r, l)
 	return fault{fmt.Sprintf("%s: %v to %v", what, d, 2*d), targets, heal(w)}, nil
+}
+
+func narrow(w *World, r *rand.Rand) (fault, error) {
+	l := netem.Link{Rate: 8 << (10 + r.IntN(8))}
+	what, targets := everywhere(w, r, l)
+	return fault{fmt.Sprintf("%s: %d KiB/s", what, l.Rate>>10), targets, heal(w)}, nil
 }
 
 func loss(w *World, r *rand.Rand) (fault, error) {

@@ -217,7 +217,7 @@ func (p *Proxy) carry(c *pipe, from, to *net.TCPConn, src, dst int) {
 				return
 			}
 		}
-		if !p.t.pass(src, dst, c.stop) {
+		if !p.t.pass(src, dst, c.stop) || !p.t.narrow(src, dst, len(k.b), c.stop) {
 			return
 		}
 		if _, err := to.Write(k.b); err != nil {

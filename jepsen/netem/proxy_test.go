@@ -89,6 +89,33 @@ func TestProxyDelays(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), 60*time.Millisecond)
 }
 
+// A narrow way takes its time for every byte, until it is wide again.
+func TestProxyIsNarrow(t *testing.T) {
+	const rate = 8 << 10
+	table, p := rig(t)
+	c := dial(t, p)
+	require.NoError(t, echo(c, long))
+	table.Set(2, 1, Link{Rate: rate})
+	began := time.Now()
+	for _, n := range []int{rate / 16, rate / 8} {
+		_, err := c.Write(make([]byte, n))
+		require.NoError(t, err)
+		_ = c.SetReadDeadline(time.Now().Add(long))
+		_, err = io.ReadFull(c, make([]byte, n))
+		require.NoError(t, err)
+	}
+	require.GreaterOrEqual(t, time.Since(began), time.Second*3/16)
+	_, err := c.Write(make([]byte, 100*rate)) // 100 s, unless the way is wide again
+	require.NoError(t, err)
+	_ = c.SetReadDeadline(time.Now().Add(short))
+	n, err := io.ReadFull(c, make([]byte, 100*rate))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	table.Heal()
+	_ = c.SetReadDeadline(time.Now().Add(long))
+	_, err = io.ReadFull(c, make([]byte, 100*rate-n))
+	require.NoError(t, err)
+}
+
 func TestProxyCutsAndTellsOfDeath(t *testing.T) {
 	_, p := rig(t)
 	c := dial(t, p)

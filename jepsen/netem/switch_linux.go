@@ -139,6 +139,13 @@ func (s *Switch) pass(b []byte) {
 		if l.Jitter > 0 {
 			wait += rand.N(l.Jitter)
 		}
+		if l.Rate > 0 {
+			turn, full := s.t.queue(from.host, to.host, len(b), l.Rate, lineQueue)
+			if full {
+				continue
+			}
+			wait += turn
+		}
 		if wait == 0 {
 			_, _ = to.dev.Write(b)
 			continue

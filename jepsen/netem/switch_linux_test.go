@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -67,6 +68,29 @@ func TestSwitchForwardsAndBlocks(t *testing.T) {
 	s.pass(p)
 	s.pass(p[:7])
 	require.Equal(t, int64(4*len(p)), size(t, to))
+}
+
+// Packets take turns on a narrow link, and those that would wait for long are lost.
+func TestSwitchIsNarrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, table, _, to := wires(t)
+		p := packet()
+		table.Set(1, 2, Link{Rate: 10 * len(p)}) // a packet in a tenth of a second
+		for range 10 {
+			s.pass(p)
+		}
+		for i := range 3 {
+			require.Equal(t, int64(i*len(p)), size(t, to))
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, int64(3*len(p)), size(t, to), "one under way, two that wait")
+		table.Heal()
+		s.pass(p)
+		require.Equal(t, int64(4*len(p)), size(t, to))
+	})
 }
 
 // The receiver of a reset believes it only with the number that it expects next.

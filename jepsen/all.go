@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zkd-project/zkd/jepsen/kazoo"
 	"github.com/zkd-project/zkd/jepsen/nemesis"
 	"github.com/zkd-project/zkd/jepsen/report"
 )
@@ -42,6 +41,7 @@ func allCommand(ctx context.Context, args []string, out io.Writer) error {
 	}
 	possible, missing := available(&base)
 	fmt.Fprintf(out, "seed %d; faults this machine cannot have: %v\n", base.Seed, missing)
+	others := foreignClients()
 	r := rand.New(rand.NewPCG(base.Seed, 0))
 	sum := report.New(base.Seed, missing)
 	deadline := time.Now().Add(base.Time)
@@ -51,8 +51,8 @@ func allCommand(ctx context.Context, args []string, out io.Writer) error {
 		o.Seed = r.Uint64() % 1_000_000
 		o.Nodes = []int{3, 3, 3, 5}[r.IntN(4)]
 		// Every eighth run has somebody else's client, where it is installed.
-		if base.Client == "" && n >= len(workloads()) && kazoo.Unavailable() == "" && r.IntN(8) == 0 {
-			o.Client = kazooClient
+		if base.Client == "" && n >= len(workloads()) && len(others) > 0 && r.IntN(8) == 0 {
+			o.Client = others[r.IntN(len(others))]
 		}
 		all := workloadsOf(o.Client)
 		w := all[r.IntN(len(all))]

@@ -27,7 +27,7 @@ import (
 	"time"
 
 	simulation "github.com/zkd-project/zkd/internal/sim/command"
-	"github.com/zkd-project/zkd/jepsen/kazoo"
+	"github.com/zkd-project/zkd/jepsen/foreign"
 	"github.com/zkd-project/zkd/jepsen/nemesis"
 )
 
@@ -101,7 +101,7 @@ func flags(o *Options) *flag.FlagSet {
 	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano())%1_000_000, "of everything that is drawn")
 	f.StringVar(&o.Driver, "driver", "", "loopback or netns; netns where the machine allows it")
 	f.StringVar(&o.Binary, "binary", "", "the server; it is built without this")
-	f.StringVar(&o.Client, "client", "", "kazoo: Python's library, with the workloads register and lock; the client of these tests without it")
+	f.StringVar(&o.Client, "client", "", "kazoo or java: a library that others have written, with the workloads register and lock; the client of these tests without it")
 	f.StringVar(&o.Mutant, "mutant", "", "build the server with a planted bug")
 	f.StringVar(&o.Store, "store", "jepsen/store", "folder for results")
 	f.BoolVar(&o.Race, "race", false, "build the server with the race detector")
@@ -152,12 +152,14 @@ func listCommand(out io.Writer) error {
 	for _, w := range workloads() {
 		fmt.Fprintf(out, "  %-14s %s\n", w.Name, w.Doc)
 	}
-	fmt.Fprintln(out, "workloads with --client kazoo")
-	for _, w := range kazoo.All() {
-		fmt.Fprintf(out, "  %-14s %s\n", w.Name, w.Doc)
-	}
-	if why := kazoo.Unavailable(); why != "" {
-		fmt.Fprintf(out, "  %-14s not on this machine: %s\n", "", why)
+	for _, l := range foreign.Clients() {
+		fmt.Fprintf(out, "workloads with --client %s, %s\n", l.Name, l.Doc)
+		for _, w := range l.Workloads() {
+			fmt.Fprintf(out, "  %-14s %s\n", w.Name, w.Doc)
+		}
+		if why := l.Unavailable(); why != "" {
+			fmt.Fprintf(out, "  %-14s not on this machine: %s\n", "", why)
+		}
 	}
 	fmt.Fprintln(out, "nemeses")
 	_, missing := available(&Options{})

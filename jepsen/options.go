@@ -7,11 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zkd-project/zkd/jepsen/kazoo"
+	"github.com/zkd-project/zkd/jepsen/foreign"
 )
-
-// kazooClient is the value of --client for the workloads of the package kazoo.
-const kazooClient = "kazoo"
 
 // Options say what a run is. All that a run draws follows from them.
 type Options struct {
@@ -43,23 +40,29 @@ func (o *Options) check() error {
 		return fmt.Errorf("--nodes %d: 1 to 9", o.Nodes)
 	case o.Time <= 0:
 		return errors.New("--time must be more than 0")
-	case o.Client != "" && o.Client != kazooClient:
-		return fmt.Errorf("--client %s: there is only %s, and none for the client of these tests", o.Client, kazooClient)
-	case o.Client == kazooClient && kazoo.Unavailable() != "":
-		return errors.New("--client kazoo: " + kazoo.Unavailable())
 	case o.Driver != "" && o.Driver != "loopback" && o.Driver != "netns":
 		return fmt.Errorf("--driver %s: loopback or netns", o.Driver)
+	}
+	if o.Client == "" {
+		return nil
+	}
+	l, err := foreign.Find(o.Client)
+	if err == nil && l.Unavailable() != "" {
+		err = errors.New(l.Unavailable())
+	}
+	if err != nil {
+		return fmt.Errorf("--client: %w", err)
 	}
 	return nil
 }
 
 // unavailable says why this machine cannot have the run's driver or client; "" if it can.
 func (o *Options) unavailable() string {
-	switch {
-	case o.Driver == "netns" && noNetns() != "":
+	if o.Driver == "netns" && noNetns() != "" {
 		return noNetns()
-	case o.Client == kazooClient:
-		return kazoo.Unavailable()
+	}
+	if l, err := foreign.Find(o.Client); err == nil {
+		return l.Unavailable()
 	}
 	return ""
 }

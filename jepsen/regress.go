@@ -75,7 +75,7 @@ func Scenarios() []Scenario {
 		{
 			Name: "answer-after-the-end", Last: "cf5bf5a",
 			Bug:     "a client that had been silent for its whole timeout was answered while the end of its session was on its way through the log",
-			Options: Options{Workload: "lock", Client: kazooClient, Nemeses: []string{"old-copy"}, Time: 40 * time.Second, Seed: 992141, Driver: "netns"},
+			Options: Options{Workload: "lock", Client: "kazoo", Nemeses: []string{"old-copy"}, Time: 40 * time.Second, Seed: 992141, Driver: "netns"},
 		},
 	}
 }

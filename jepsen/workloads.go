@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zkd-project/zkd/jepsen/kazoo"
+	"github.com/zkd-project/zkd/jepsen/foreign"
 	"github.com/zkd-project/zkd/jepsen/product"
 	"github.com/zkd-project/zkd/jepsen/workload"
 )
@@ -18,10 +18,20 @@ func workloads() []workload.Workload {
 	return all
 }
 
+// foreignClients are the names of those that this machine can run.
+func foreignClients() (names []string) {
+	for _, l := range foreign.Clients() {
+		if l.Unavailable() == "" {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
 // workloadsOf are those that drive a client: "" is that of these tests.
 func workloadsOf(client string) []workload.Workload {
-	if client == kazooClient {
-		return kazoo.All()
+	if l, err := foreign.Find(client); err == nil {
+		return l.Workloads()
 	}
 	return workloads()
 }

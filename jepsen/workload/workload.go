@@ -46,6 +46,8 @@ type Env struct {
 	Dial    func(ctx context.Context, node int) (net.Conn, error)
 	// TimeoutMs is the session timeout of clients that have no reason for another.
 	TimeoutMs int32
+	// Dir is the folder of the run, for what a workload needs beside its servers.
+	Dir string
 	// Time is how long the run is meant to be.
 	Time time.Duration
 

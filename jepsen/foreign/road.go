@@ -1,4 +1,4 @@
-package kazoo
+package foreign
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package kazoo
+package foreign
 
 import (
 	"context"
@@ -18,26 +18,21 @@ const (
 	opsPerKey = 120
 )
 
-// All are the workloads, by the names that those of the test client have.
-func All() []workload.Workload {
-	return []workload.Workload{registerWorkload(), lockWorkload()}
-}
-
 // common judge what every workload here records.
 var common = []check.Checker{check.Broken, check.Sessions, check.WriteOrder}
 
-func registerWorkload() workload.Workload {
+func (l *Client) registerWorkload() workload.Workload {
 	return workload.Workload{
 		Name:     "register",
-		Doc:      "kazoo: set, compare-and-set, delete and create, and reads after a sync, linearizable on every node",
-		Setup:    func(ctx context.Context, e *workload.Env) error { return e.Root(ctx, "/kazoo") },
+		Doc:      "set, compare-and-set, delete and create, and reads after a sync, linearizable on every node",
+		Setup:    l.setup,
 		Final:    func(context.Context, *workload.Env) error { return nil },
 		Common:   common,
 		Checkers: []check.Checker{check.Register},
 		Run: func(ctx context.Context, e *workload.Env) {
 			var used [keys]atomic.Int64
 			timeout := time.Duration(e.TimeoutMs) * time.Millisecond
-			each(ctx, e, clients, timeout, func(ctx context.Context, c *child) error { return c.useRegister(ctx, &used) })
+			l.each(ctx, e, clients, timeout, func(ctx context.Context, c *child) error { return c.useRegister(ctx, &used) })
 		},
 	}
 }
@@ -46,7 +41,7 @@ func registerWorkload() workload.Workload {
 func (c *child) useRegister(ctx context.Context, used *[keys]atomic.Int64) error {
 	slot := c.rand.IntN(keys)
 	n := used[slot].Add(1)
-	q := question{Path: fmt.Sprintf("/kazoo/%d-%d", slot, n/opsPerKey), Value: fmt.Sprintf("%d.%d", c.id, n), Version: -1}
+	q := question{Path: fmt.Sprintf(root+"/%d-%d", slot, n/opsPerKey), Value: fmt.Sprintf("%d.%d", c.id, n), Version: -1}
 	switch k := c.rand.IntN(100); {
 	case k < 25:
 		q.Do = "set"
@@ -75,7 +70,7 @@ func (c *child) useRegister(ctx context.Context, used *[keys]atomic.Int64) error
 	return err
 }
 
-// line is what the history has of an operation. kazoo's answers have no zxid; that of a write that
+// line is what the history has of an operation. Answers have no zxid; that of a write that
 // has changed a node is in the node's stat.
 func (c *child) line(q question, a *answer) history.Op {
 	o := history.Op{

@@ -1,15 +1,12 @@
-package kazoo
+package foreign
 
 import (
 	"bufio"
 	"context"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -19,52 +16,12 @@ import (
 	"github.com/zkd-project/zkd/jepsen/workload"
 )
 
-//go:embed client.py
-var program string
-
 const (
-	// python is the interpreter that Debian's python3-kazoo is installed for; another one may come
-	// first in the PATH.
-	python  = "/usr/bin/python3"
-	library = "/usr/lib/python3/dist-packages/kazoo/client.py"
-	// startPatience is for the interpreter, the library and a session, on a busy machine.
+	// startPatience is for the program, its library and a session, on a busy machine.
 	startPatience = time.Minute
 	// answerPatience is more than anything may take that a child is asked to do.
 	answerPatience = 90 * time.Second
 )
-
-// Unavailable says why this machine cannot run the workloads; "" if it can.
-func Unavailable() string {
-	for _, file := range []string{python, library} {
-		if _, err := os.Stat(file); err != nil {
-			return file + " is not here; on Debian: apt-get install python3-kazoo"
-		}
-	}
-	return ""
-}
-
-// A question is what a child is to do.
-type question struct {
-	Do      string `json:"do"`
-	Path    string `json:"path,omitempty"`
-	Value   string `json:"value"`
-	Version int32  `json:"version"`
-	Seconds int    `json:"seconds,omitempty"`
-}
-
-// An answer is what became of it.
-type answer struct {
-	Lost    string `json:"lost"` // why it is not known; "" if it is
-	Code    int32  `json:"code"`
-	Value   string `json:"value"`
-	Version int32  `json:"version"`
-	Czxid   int64  `json:"czxid"`
-	Mzxid   int64  `json:"mzxid"`
-	Owner   int64  `json:"owner"`
-	Session int64  `json:"session"` // 0: there is no connection just now
-
-	begin, end int64 // when it was asked and answered, on the clock of the run
-}
 
 // A child is a process with one client. It belongs to one goroutine.
 type child struct {
@@ -81,17 +38,15 @@ type child struct {
 }
 
 // start begins a child with a session; it fails if none comes about until ctx ends.
-func start(ctx context.Context, e *workload.Env, timeout time.Duration) (*child, error) {
-	if why := Unavailable(); why != "" {
-		return nil, errors.New(why)
-	}
+func (l *Client) start(ctx context.Context, e *workload.Env, timeout time.Duration) (*child, error) {
 	r, err := newRoad(e)
 	if err != nil {
 		return nil, err
 	}
 	c := &child{e: e, id: e.NextProc(), road: r, timeout: timeout}
 	c.rand = rand.New(rand.NewPCG(e.Seed, uint64(c.id)))
-	c.cmd = exec.Command(python, "-B", "-c", program, r.hosts, fmt.Sprint(timeout.Seconds()))
+	line := append(l.command(e.Dir), r.hosts, fmt.Sprint(timeout.Milliseconds()))
+	c.cmd = exec.Command(line[0], line[1:]...)
 	c.cmd.SysProcAttr = cluster.DeathSignal()
 	if c.in, err = c.cmd.StdinPipe(); err == nil {
 		var out io.ReadCloser
@@ -108,10 +63,10 @@ func start(ctx context.Context, e *workload.Env, timeout time.Duration) (*child,
 	defer cancel()
 	began := c.e.Rec.Now()
 	stop := context.AfterFunc(starting, c.kill)
-	first, err := c.read()
+	first, err := receive(c.out)
 	if !stop() || err != nil {
 		c.close()
-		return nil, fmt.Errorf("kazoo has not come to a session: %w", errors.Join(starting.Err(), err))
+		return nil, fmt.Errorf("a client has not come to a session: %w", errors.Join(starting.Err(), err))
 	}
 	c.session, c.alive = first.Session, began
 	c.info("new")
@@ -135,26 +90,14 @@ func (c *child) stall(ctx context.Context, d time.Duration) {
 	_ = c.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-func (c *child) read() (a answer, err error) {
-	line, err := c.out.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &a)
-	}
-	return a, err
-}
-
 // ask has the child do something. An error means that the child is of no use any more, and that
 // nobody knows what it has done.
 func (c *child) ask(q question) (a answer, err error) {
-	b, err := json.Marshal(q)
-	if err != nil {
-		return a, err
-	}
 	begin := c.e.Rec.Now()
 	late := time.AfterFunc(answerPatience, c.kill)
 	defer late.Stop()
-	if _, err = c.in.Write(append(b, '\n')); err == nil {
-		a, err = c.read()
+	if err = q.send(c.in); err == nil {
+		a, err = receive(c.out)
 	}
 	a.begin, a.end = begin, c.e.Rec.Now()
 	if err != nil {
@@ -192,13 +135,13 @@ func (c *child) info(what string) {
 
 // each keeps n children at work until ctx ends; f returns an error when its child is of no use any
 // more, and is called again with another one.
-func each(ctx context.Context, e *workload.Env, n int, timeout time.Duration, f func(ctx context.Context, c *child) error) {
+func (l *Client) each(ctx context.Context, e *workload.Env, n int, timeout time.Duration, f func(ctx context.Context, c *child) error) {
 	done := make(chan struct{})
 	for range n {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for ctx.Err() == nil {
-				c, err := start(ctx, e, timeout)
+				c, err := l.start(ctx, e, timeout)
 				if err != nil {
 					workload.Pause(ctx, 100*time.Millisecond)
 					continue

@@ -1,4 +1,4 @@
-package kazoo
+package foreign
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	lockPath    = "/kazoo-lock"
+	lockPath    = root
 	lockClients = 3
 	lockTimeout = 1500 * time.Millisecond // of sessions, so that several end in a run of seconds
 	// acquireSeconds is for those who are before it in the queue, and for some of them to expire.
@@ -22,17 +22,19 @@ const (
 	// lastSeconds is the same at the end, where to wait in vain is a finding, on a machine that is busy with
 	// other things.
 	lastSeconds = 60
+	// sequenceDigits end the name of a sequential node.
+	sequenceDigits = 10
 )
 
-func lockWorkload() workload.Workload {
+func (l *Client) lockWorkload() workload.Workload {
 	return workload.Workload{
 		Name:  "lock",
-		Doc:   "kazoo: its recipe of a lock, with clients that are stopped while they hold it: never two holders, and its watches wake it",
-		Setup: func(ctx context.Context, e *workload.Env) error { return e.Root(ctx, lockPath) },
+		Doc:   "the recipe of a lock, with clients that are stopped while they hold it: never two holders, and its watches wake it",
+		Setup: l.setup,
 		Run: func(ctx context.Context, e *workload.Env) {
-			each(ctx, e, lockClients, lockTimeout, func(ctx context.Context, c *child) error { return c.lockOnce(ctx) })
+			l.each(ctx, e, lockClients, lockTimeout, func(ctx context.Context, c *child) error { return c.lockOnce(ctx) })
 		},
-		Final:    finalLock,
+		Final:    l.finalLock,
 		Common:   common,
 		Checkers: []check.Checker{check.Lock},
 	}
@@ -46,8 +48,7 @@ func (c *child) lockOnce(ctx context.Context) error {
 	if err != nil || got.Lost != "" || got.Code != 0 {
 		return errors.Join(errGivenUp, err)
 	}
-	at := strings.LastIndexByte(got.Value, '_')
-	number, err := strconv.ParseInt(got.Value[at+1:], 10, 64)
+	number, err := strconv.ParseInt(got.Value[max(0, len(got.Value)-sequenceDigits):], 10, 64)
 	if err != nil {
 		c.e.Rec.Add(history.Op{Begin: got.begin, Kind: history.Info, F: "broken", Proc: c.id, Note: "the name of a sequential node: " + got.Value})
 		return errGivenUp
@@ -104,10 +105,10 @@ func (c *child) hold(ctx context.Context, node string, number int64, seen answer
 
 // finalLock has clients queue for the lock without any fault: whoever waits for a watch that is lost
 // never gets it.
-func finalLock(ctx context.Context, e *workload.Env) error {
+func (l *Client) finalLock(ctx context.Context, e *workload.Env) error {
 	results := make(chan error)
 	for range lockClients {
-		go func() { results <- takeTurn(ctx, e) }()
+		go func() { results <- l.takeTurn(ctx, e) }()
 	}
 	var err error
 	for range lockClients {
@@ -118,9 +119,9 @@ func finalLock(ctx context.Context, e *workload.Env) error {
 
 // takeTurn takes the lock and lets it go. A client whose session ends on the way, because the machine
 // has no time for it, is replaced; one that has waited in vain is not.
-func takeTurn(ctx context.Context, e *workload.Env) error {
+func (l *Client) takeTurn(ctx context.Context, e *workload.Env) error {
 	for {
-		lost, err := takeOnce(ctx, e)
+		lost, err := l.takeOnce(ctx, e)
 		if err == nil && lost == "" {
 			return nil
 		}
@@ -130,8 +131,8 @@ func takeTurn(ctx context.Context, e *workload.Env) error {
 	}
 }
 
-func takeOnce(ctx context.Context, e *workload.Env) (lost string, err error) {
-	c, err := start(ctx, e, lockTimeout)
+func (l *Client) takeOnce(ctx context.Context, e *workload.Env) (lost string, err error) {
+	c, err := l.start(ctx, e, lockTimeout)
 	if err != nil {
 		return "", err
 	}

@@ -27,6 +27,9 @@ func allCommand(ctx context.Context, args []string, out io.Writer) error {
 	if f.NArg() > 0 {
 		return fmt.Errorf("all takes no argument %q", f.Arg(0))
 	}
+	if base.Scale > 1 {
+		return errors.New("--scale is for a run of the workload bulk, and all has every workload")
+	}
 	if err := os.MkdirAll(base.Store, 0o755); err != nil {
 		return err
 	}

@@ -104,6 +104,7 @@ func flags(o *Options) *flag.FlagSet {
 	f.StringVar(&o.Client, "client", "", "kazoo or java: a library that others have written, with the workloads register and lock; the client of these tests without it")
 	f.StringVar(&o.Mutant, "mutant", "", "build the server with a planted bug")
 	f.StringVar(&o.Store, "store", "jepsen/store", "folder for results")
+	f.IntVar(&o.Scale, "scale", 1, "how many times as large the workload bulk may be; it needs as many times 40s for that")
 	f.BoolVar(&o.Race, "race", false, "build the server with the race detector")
 	return f
 }

@@ -20,6 +20,8 @@ type Options struct {
 	Driver   string        `json:"driver"`
 	Mutant   string        `json:"mutant,omitempty"`
 	Race     bool          `json:"race,omitempty"`
+	// Scale is how many times as large the workload bulk may be as it is by itself; 0: once.
+	Scale int `json:"scale,omitempty"`
 	// Client is whose client the workload drives; "": that of these tests.
 	Client string `json:"client,omitempty"`
 
@@ -40,6 +42,10 @@ func (o *Options) check() error {
 		return fmt.Errorf("--nodes %d: 1 to 9", o.Nodes)
 	case o.Time <= 0:
 		return errors.New("--time must be more than 0")
+	case o.Scale < 0 || o.Scale > 100:
+		return fmt.Errorf("--scale %d: 1 to 100", o.Scale)
+	case o.Scale > 1 && o.Workload != "bulk":
+		return fmt.Errorf("--scale is for the workload bulk, and %s has none", o.Workload)
 	case o.Driver != "" && o.Driver != "loopback" && o.Driver != "netns":
 		return fmt.Errorf("--driver %s: loopback or netns", o.Driver)
 	}
@@ -83,6 +89,9 @@ func (o *Options) command() string {
 	}
 	if o.Client != "" {
 		b += " --client " + o.Client
+	}
+	if o.Scale > 1 {
+		b += fmt.Sprintf(" --scale %d", o.Scale)
 	}
 	if o.Race {
 		b += " --race"

@@ -182,7 +182,7 @@ func (r *run) play(ctx context.Context) error {
 	r.rec = history.NewRecorder(out)
 	r.log = &nemesis.Log{Now: r.rec.Now}
 	r.verdict = &Verdict{Options: r.o, Dir: r.dir, Commit: cmp.Or(r.o.Built, revision()), Go: runtime.Version(), Began: time.Now()}
-	e := &workload.Env{Servers: r.o.Nodes, Seed: r.o.Seed, Dir: r.dir, Rec: r.rec, Dial: r.c.Driver().Dial, TimeoutMs: sessionTimeoutMs, Time: r.o.Time}
+	e := &workload.Env{Servers: r.o.Nodes, Seed: r.o.Seed, Dir: r.dir, Scale: r.o.Scale, Rec: r.rec, Dial: r.c.Driver().Dial, TimeoutMs: sessionTimeoutMs, Time: r.o.Time}
 
 	setup, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	proto "github.com/zkd-project/zkd/wire"
 )
 
-// What a run of bulkTime has; shorter ones have their share, longer ones no more.
+// What a run of bulkTime has; shorter ones have their share, longer ones no more, unless they are asked to.
 const (
 	bulkTime     = 40 * time.Second
 	bulkNodes    = 100_000
@@ -44,9 +44,10 @@ func bulkWorkload() Workload {
 	}
 }
 
-// share is how much of n a run of the Env has.
+// share is how much of n a run of the Env has: Scale times as much needs as many times bulkTime.
 func (e *Env) share(n int) int {
-	return max(bulkMulti, int(float64(n)*min(1, e.Time.Seconds()/bulkTime.Seconds())))
+	scale := float64(max(1, e.Scale))
+	return max(bulkMulti, int(float64(n)*min(scale, e.Time.Seconds()/bulkTime.Seconds())))
 }
 
 func bulkFolders(e *Env) int { return (e.share(bulkNodes) + bulkFolder - 1) / bulkFolder }

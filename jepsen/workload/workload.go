@@ -48,6 +48,8 @@ type Env struct {
 	TimeoutMs int32
 	// Dir is the folder of the run, for what a workload needs beside its servers.
 	Dir string
+	// Scale is how many times as much as usual there may be of what a workload has much of; 0: once.
+	Scale int
 	// Time is how long the run is meant to be.
 	Time time.Duration
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/jepsen/cluster"
 	"github.com/zkd-project/zkd/jepsen/history"
 	"github.com/zkd-project/zkd/jepsen/nemesis"
+	"github.com/zkd-project/zkd/jepsen/wire"
 	"github.com/zkd-project/zkd/jepsen/workload"
 )
 
@@ -39,6 +41,7 @@ type run struct {
 	points  *pointSockets // nil: the servers have no failpoints
 	members *memberSet    // nil: the membership stays
 	rec     *history.Recorder
+	tapes   wire.Tapes // of the test client
 	log     *nemesis.Log
 	verdict *Verdict
 }
@@ -60,6 +63,8 @@ func Run(ctx context.Context, o Options) (*Verdict, error) {
 	}
 	if r.verdict.OK() {
 		err = r.disks.remove()
+	} else {
+		err = r.keepFrames()
 	}
 	return r.verdict, errors.Join(err, r.verdict.keep())
 }
@@ -182,7 +187,7 @@ func (r *run) play(ctx context.Context) error {
 	r.rec = history.NewRecorder(out)
 	r.log = &nemesis.Log{Now: r.rec.Now}
 	r.verdict = &Verdict{Options: r.o, Dir: r.dir, Commit: cmp.Or(r.o.Built, revision()), Go: runtime.Version(), Began: time.Now()}
-	e := &workload.Env{Servers: r.o.Nodes, Seed: r.o.Seed, Dir: r.dir, Scale: r.o.Scale, Rec: r.rec, Dial: r.c.Driver().Dial, TimeoutMs: sessionTimeoutMs, Time: r.o.Time}
+	e := &workload.Env{Servers: r.o.Nodes, Seed: r.o.Seed, Dir: r.dir, Tapes: &r.tapes, Scale: r.o.Scale, Rec: r.rec, Dial: r.c.Driver().Dial, TimeoutMs: sessionTimeoutMs, Time: r.o.Time}
 
 	setup, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -257,6 +262,16 @@ func (r *run) writeFaults() error {
 		}
 	}
 	return f.Close()
+}
+
+// keepFrames writes what the test client has sent and received last, on each connection.
+func (r *run) keepFrames() error {
+	f, err := os.Create(filepath.Join(r.dir, "frames.txt.gz"))
+	if err != nil {
+		return err
+	}
+	z := gzip.NewWriter(f)
+	return errors.Join(r.tapes.Write(z, r.rec.Start()), z.Close(), f.Close())
 }
 
 func (r *run) tearDown() error {

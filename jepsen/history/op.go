@@ -64,8 +64,8 @@ type Part struct {
 
 // String names the operation as a violation shows it.
 func (o *Op) String() string {
-	s := fmt.Sprintf("%s %s %s=%q proc %d session 0x%x node %d, %.6f–%.6f s", o.Kind, o.F, o.Key, o.Value, o.Proc,
-		uint64(o.Session), o.Node, float64(o.Begin)/1e9, float64(o.End)/1e9)
+	s := fmt.Sprintf("%s %s %s=%q proc %d session 0x%x conn %d node %d, %.6f–%.6f s", o.Kind, o.F, o.Key, o.Value, o.Proc,
+		uint64(o.Session), o.Conn, o.Node, float64(o.Begin)/1e9, float64(o.End)/1e9)
 	if o.Kind == OK {
 		s += fmt.Sprintf(", zxid 0x%x, code %d", o.Zxid, o.Code)
 	}
@@ -93,6 +93,9 @@ func NewRecorder(w io.Writer) *Recorder {
 	}
 	return r
 }
+
+// Start is where the clock of the run begins.
+func (r *Recorder) Start() time.Time { return r.start }
 
 // Now is the time on the clock of the run.
 func (r *Recorder) Now() int64 { return int64(time.Since(r.start)) }

@@ -29,6 +29,8 @@ type Options struct {
 	OnOpen func(c *Conn)
 	// OnFrame sees every frame; may be nil.
 	OnFrame func(c *Conn, b []byte)
+	// Tapes keep the frames; nil: nothing does.
+	Tapes *Tapes
 	// NoPing leaves it to the caller to keep the session alive.
 	NoPing bool
 }
@@ -88,7 +90,7 @@ func (c *Client) try(ctx context.Context, node int) (*Conn, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	defer stop()
-	conn, err := Open(nc, node, c.session, 1500*time.Millisecond, Hooks{c.o.OnEvent, c.o.OnBroken, c.o.OnFrame})
+	conn, err := Open(nc, node, c.session, 1500*time.Millisecond, Hooks{c.o.OnEvent, c.o.OnBroken, c.o.OnFrame, c.o.Tapes})
 	if errors.Is(err, ErrRefused) {
 		if c.session.ID != 0 {
 			c.o.OnSession("expired", nil, c.session, c.alive)

@@ -70,6 +70,7 @@ type Conn struct {
 	Node    int
 	Session Session // as of the handshake
 	on      Hooks
+	tape    *tape // nil: nothing is kept
 
 	nc   net.Conn
 	gone chan struct{} // closed when the reader has ended
@@ -92,14 +93,18 @@ type Hooks struct {
 	Broken func(*Conn, string)
 	// Frame sees every frame before anything is made of it, and must not keep it; may be nil.
 	Frame func(c *Conn, b []byte)
+	// Tapes keep the frames; nil: nothing does.
+	Tapes *Tapes
 }
 
 // Open makes or takes up a session on nc, within the timeout. nc is closed if that fails.
 func Open(nc net.Conn, node int, s Session, timeout time.Duration, on Hooks) (*Conn, error) {
 	c := &Conn{Number: connNumbers.Add(1), Node: node, nc: nc, gone: make(chan struct{}), on: on}
+	c.tape = on.Tapes.begin(c)
 	in := bufio.NewReader(nc)
 	if err := c.handshake(in, s, timeout); err != nil {
 		nc.Close()
+		close(c.gone)
 		return nil, err
 	}
 	go c.read(in)
@@ -118,6 +123,7 @@ func (c *Conn) handshake(in *bufio.Reader, s Session, timeout time.Duration) err
 	b, mark := proto.AppendFrame(nil)
 	b = (&proto.ConnectRequest{LastZxidSeen: s.LastZxid, TimeoutMs: s.TimeoutMs, SessionID: s.ID, Password: pw}).Append(b)
 	proto.FinishFrame(b, mark)
+	c.tape.add(true, b[mark+proto.FrameLengthSize:])
 	if _, err := c.nc.Write(b); err != nil {
 		return err
 	}
@@ -125,6 +131,7 @@ func (c *Conn) handshake(in *bufio.Reader, s Session, timeout time.Duration) err
 	if err != nil {
 		return err
 	}
+	c.tape.add(false, frame)
 	var r proto.ConnectResponse
 	d := proto.NewDecoder(frame)
 	r.Decode(&d)
@@ -146,7 +153,7 @@ func (c *Conn) handshake(in *bufio.Reader, s Session, timeout time.Duration) err
 }
 
 func readFrame(in *bufio.Reader) ([]byte, error) {
-	var head [4]byte
+	var head [proto.FrameLengthSize]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return nil, err
 	}
@@ -184,6 +191,7 @@ func (c *Conn) Send(op proto.OpCode, body []byte) *Call {
 	b = (&proto.RequestHeader{Xid: call.Xid, Op: op}).Append(b)
 	b = append(b, body...)
 	proto.FinishFrame(b, mark)
+	c.tape.add(true, b[mark+proto.FrameLengthSize:])
 	// A write that fails may have got through in part, so its request counts as sent. The
 	// deadline keeps a server that does not read from holding the lock.
 	_ = c.nc.SetWriteDeadline(time.Now().Add(2 * time.Second))
@@ -208,6 +216,7 @@ func (c *Conn) read(in *bufio.Reader) {
 		if b, err = readFrame(in); err != nil {
 			break
 		}
+		c.tape.add(false, b)
 		if err = c.take(b, frame); err != nil {
 			c.on.Broken(c, err.Error())
 			break

@@ -21,6 +21,11 @@ type stranger struct {
 // connect opens a session with a server that the test plays.
 func connect(t *testing.T) (*Conn, *stranger, chan Event, chan string) {
 	t.Helper()
+	return connectTaped(t, nil)
+}
+
+func connectTaped(t *testing.T, tapes *Tapes) (*Conn, *stranger, chan Event, chan string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -42,6 +47,7 @@ func connect(t *testing.T) (*Conn, *stranger, chan Event, chan string) {
 	c, err := Open(nc, 1, Session{TimeoutMs: 1000}, 2*time.Minute, Hooks{
 		Event:  func(_ *Conn, e Event) { events <- e },
 		Broken: func(_ *Conn, s string) { broken <- s },
+		Tapes:  tapes,
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Cut)

@@ -55,7 +55,7 @@ func (e *Env) NewProc(timeoutMs int32, options ...procOption) *Proc {
 	p := &Proc{ID: id, Rand: e.rand(id), e: e}
 	o := wire.Options{
 		Nodes: e.Servers, TimeoutMs: timeoutMs, Dial: e.Dial, Rand: rand.New(rand.NewPCG(e.Seed, uint64(id)<<32)),
-		OnEvent: p.event, OnBroken: p.broken, OnSession: p.session,
+		OnEvent: p.event, OnBroken: p.broken, OnSession: p.session, Tapes: e.Tapes,
 	}
 	for _, f := range options {
 		f(&o)

@@ -46,6 +46,8 @@ type Env struct {
 	Dial    func(ctx context.Context, node int) (net.Conn, error)
 	// TimeoutMs is the session timeout of clients that have no reason for another.
 	TimeoutMs int32
+	// Tapes keep the frames of the test client; nil: nothing does.
+	Tapes *wire.Tapes
 	// Dir is the folder of the run, for what a workload needs beside its servers.
 	Dir string
 	// Scale is how many times as much as usual there may be of what a workload has much of; 0: once.

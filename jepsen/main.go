@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,7 +36,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := command(ctx, os.Args[1:], os.Stdout)
 	stop()
-	if err != nil {
+	if err != nil && !errors.Is(err, flag.ErrHelp) { // which is there already
 		fmt.Fprintln(os.Stderr, "jepsen:", err)
 		os.Exit(1)
 	}
@@ -46,12 +47,37 @@ var errViolated = errors.New("a promise was broken, or could not be judged")
 
 const commands = "run, all, list, check, replay, shrink, regress, mutants, abuse, sim"
 
+const help = `jepsen attacks clusters of real zkd processes and judges what their clients saw.
+
+  jepsen run WORKLOAD [flags]      one run; --nemesis has its faults
+  jepsen all [flags]               drawn workloads and faults, until --time is over, and a report
+  jepsen list                      what there is, and what this machine cannot do
+  jepsen check RESULT_DIR          the checkers again, over a recorded history
+  jepsen replay RESULT_DIR         the same plan again, --times N for several
+  jepsen shrink RESULT_DIR         a smaller run that still finds something
+  jepsen regress [--only NAMES]    the bugs that were found, each as a scenario
+  jepsen mutants [--only NAMES]    planted bugs, each of which must be caught
+  jepsen abuse                     what strangers try, and the test of each
+  jepsen sim --seeds FROM-TO       simulated clusters, --virtual so long in virtual time each
+
+--help after run, all, regress or mutants has their flags; docs/correctness.md says what is promised, and how it is judged.
+`
+
 func command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("say what to do: " + commands)
 	}
 	name, args := args[0], args[1:]
+	if len(args) > 0 && isHelp(args[0]) && slices.Contains([]string{"list", "check", "replay", "shrink", "abuse", "sim"}, name) {
+		name = "help" // these have hardly a flag
+	}
+	if isHelp(name) {
+		name = "help"
+	}
 	switch name {
+	case "help":
+		_, err := io.WriteString(out, help)
+		return err
 	case "run":
 		return runCommand(ctx, args, out)
 	case "all":
@@ -75,6 +101,9 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	}
 	return fmt.Errorf("there is no command %q; there are %s", name, commands)
 }
+
+// isHelp says whether a word asks for help, as the package flag has it.
+func isHelp(word string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, word) }
 
 // simCommand runs the simulation, which needs the test binary's virtual time.
 func simCommand(ctx context.Context, args []string, out io.Writer) error {

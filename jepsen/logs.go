@@ -15,7 +15,8 @@ var excuses = map[string]struct {
 	lines    []string // a part of the lines with alarms
 }{
 	"full":      {[]string{"exit status 3"}, []string{"no space left on device", "the disk is nearly full"}},
-	"read-only": {[]string{"exit status 3"}, []string{"read-only file system"}},
+	// What is being written just then fails as on a broken device.
+	"read-only": {[]string{"exit status 3"}, []string{"read-only file system", "input/output error"}},
 	"eio":       {[]string{"exit status 3"}, []string{"injected"}},
 	"failpoint": {[]string{"exit status 2", "exit status 3"}, []string{"panic: failpoint", "injected"}},
 	// Damage is refused at the start; that data differ later is no way to find out.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -216,10 +217,14 @@ func stoppedBySignal(ctx context.Context, err error) bool {
 		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled))
 }
 
+// diskErrors are what a disk says that does not work, or has no room. One that has found an error in
+// itself can only be read.
+var diskErrors = []error{syscall.EIO, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT}
+
 // startError tells damage and broken disks from a wrong configuration.
 func startError(err error) error {
 	var damage *replication.DamageError
-	if errors.As(err, &damage) || errors.Is(err, replication.ErrFailed) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) {
+	if errors.As(err, &damage) || errors.Is(err, replication.ErrFailed) || slices.ContainsFunc(diskErrors, func(e error) bool { return errors.Is(err, e) }) {
 		return &brokenError{err}
 	}
 	return err

@@ -67,6 +67,9 @@ func (l *life) run(t *testing.T, o Options) error {
 		if fatals := len(fatal); err != nil && fatals != 1 || fatals > 1 {
 			t.Fatalf("%v, and Fatal was called %d times", err, fatals)
 		}
+		if err != nil {
+			err = errors.Join(err, <-fatal)
+		}
 		if err == nil {
 			err = cerr
 		}
@@ -147,6 +150,9 @@ func TestDiskErrorAtAnyOperationEndsTheNode(t *testing.T) {
 						t.Fatal(err)
 					}
 					return
+				}
+				if err != nil && !errors.Is(err, boom) {
+					t.Fatalf("operation %d: %v, which does not lead back to what the disk said", n, err)
 				}
 				disk.Kill()
 				l.check(t, faultOptions(disk))

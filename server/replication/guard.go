@@ -43,11 +43,36 @@ const (
 // it was closed a straggler may still look at the log.
 func (n *Node) storeFailed(err error) error {
 	if !n.storesLive.Load() {
+		n.startFailure.CompareAndSwap(nil, &err)
 		return err
 	}
 	n.fail(err)
 	runtime.Goexit()
 	return err
+}
+
+// startError returns what a store has said in place of what raft has made of it while it started,
+// which is text and leads back to no error of the disk; err itself where no store has failed.
+func (n *Node) startError(err error) error {
+	if cause := n.startFailure.Load(); err != nil && cause != nil {
+		return fmt.Errorf("raft cannot start: %w", *cause)
+	}
+	return err
+}
+
+// foundingLog is the log while a cluster is founded: what raft does with a guardedLog needs a
+// node that runs.
+type foundingLog struct {
+	logStore
+	n *Node
+}
+
+// StoreLog stores the first entry.
+func (l *foundingLog) StoreLog(entry *raft.Log) error {
+	if err := l.logStore.StoreLog(entry); err != nil {
+		return l.n.storeFailed(fmt.Errorf("cannot write the first entry of the log: %w", err))
+	}
+	return nil
 }
 
 // StoreLogs stores entries: durably, unless they may become so later (durable.go).

@@ -77,15 +77,17 @@ type Node struct {
 	applied    atomic.Uint64 // index of the last entry that the machine has seen
 	closing    atomic.Bool   // Close has been called
 	storesLive atomic.Bool   // errors of the stores end the node
-	begun      chan struct{} // closed by the first WaitReady or Close: applying may begin
-	beginOnce  sync.Once
-	readyOnce  sync.Once
-	readyErr   error
-	dead       chan struct{} // closed when the node has failed or is closed
-	deadOnce   sync.Once
-	failure    atomic.Pointer[error] // why it has failed
-	closeOnce  sync.Once
-	closeErr   error
+	// startFailure is the first error of a store before that.
+	startFailure atomic.Pointer[error]
+	begun        chan struct{} // closed by the first WaitReady or Close: applying may begin
+	beginOnce    sync.Once
+	readyOnce    sync.Once
+	readyErr     error
+	dead         chan struct{} // closed when the node has failed or is closed
+	deadOnce     sync.Once
+	failure      atomic.Pointer[error] // why it has failed
+	closeOnce    sync.Once
+	closeErr     error
 }
 
 // Open opens the data directory, or makes it, and loads the newest snapshot. The log is
@@ -235,7 +237,8 @@ func continuity(dir string, snapshot, first, last uint64) error {
 
 // startRaft starts raft on the stores, and the loops that need it. A new directory gets its
 // first entry before, the configuration first, unless that is to come from a leader.
-func (n *Node) startRaft(first raft.Configuration) error {
+func (n *Node) startRaft(first raft.Configuration) (err error) {
+	defer func() { err = n.startError(err) }()
 	conf := n.raftConfig()
 	var transport raft.Transport = n.peers
 	if n.peers == nil {
@@ -284,11 +287,12 @@ func (n *Node) spawn(f func()) {
 // beginDatabase makes a new directory complete.
 func (n *Node) beginDatabase(conf *raft.Config, first raft.Configuration, t raft.Transport) error {
 	st := n.stores
+	stable := &guardedStable{stableStore: st.stable, n: n}
 	if len(first.Servers) > 0 {
-		if err := raft.BootstrapCluster(conf, st.log, st.stable, st.snaps, t, first); err != nil {
+		if err := raft.BootstrapCluster(conf, &foundingLog{st.log, n}, stable, st.snaps, t, first); err != nil {
 			return err
 		}
-	} else if err := st.stable.SetUint64(keyCurrentTerm, 0); err != nil { // its absence is damage
+	} else if err := stable.SetUint64(keyCurrentTerm, 0); err != nil { // its absence is damage
 		return err
 	}
 	return st.commit()

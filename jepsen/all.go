@@ -41,6 +41,7 @@ func allCommand(ctx context.Context, args []string, out io.Writer) error {
 		if err := buildServer(ctx, &withAll); err != nil {
 			return err
 		}
+		base.Built = withAll.Built
 	}
 	possible, missing := available(&base)
 	fmt.Fprintf(out, "seed %d; faults this machine cannot have: %v\n", base.Seed, missing)
@@ -120,7 +121,7 @@ func available(o *Options) (possible []string, missing map[string]string) {
 		case (n.Name == "loss" || n.Name == "member") && !netns:
 			why = "needs the driver netns: " + noNetns()
 		case slices.Contains(withDisks, n.Name):
-			why = noDisks()
+			why = noDisks(n.Name)
 		}
 		if why != "" {
 			missing[n.Name] = why

@@ -13,19 +13,28 @@ import (
 // withDisks are the nemeses that need them.
 var withDisks = []string{"full", "power", "read-only"}
 
-// noDisks says why this machine cannot give servers file systems of their own.
-func noDisks() string { return disk.Unavailable() }
+// noDisks says why this machine cannot give servers file systems of their own, for a nemesis.
+func noDisks(nemesis string) string {
+	why := disk.Unavailable()
+	if why == "" && nemesis == "read-only" {
+		why = disk.CannotAbort()
+	}
+	return why
+}
 
 // diskSet is a file system for each server.
 type diskSet []*disk.Image
 
 // openDisks makes them where a nemesis of the run needs them; nil where none does.
 func openDisks(r *run) (diskSet, error) {
-	if !slices.ContainsFunc(r.o.Nemeses, func(n string) bool { return slices.Contains(withDisks, n) }) {
+	needed := slices.DeleteFunc(slices.Clone(r.o.Nemeses), func(n string) bool { return !slices.Contains(withDisks, n) })
+	if len(needed) == 0 {
 		return nil, nil
 	}
-	if why := noDisks(); why != "" {
-		return nil, errors.New(why)
+	for _, n := range needed {
+		if why := noDisks(n); why != "" {
+			return nil, fmt.Errorf("nemesis %s: %s", n, why)
+		}
 	}
 	var d diskSet
 	for i := 1; i <= r.o.Nodes; i++ {

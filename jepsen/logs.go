@@ -14,7 +14,7 @@ var excuses = map[string]struct {
 	statuses []string // of processes that end
 	lines    []string // a part of the lines with alarms
 }{
-	"full":      {[]string{"exit status 3"}, []string{"no space left on device", "the disk is nearly full"}},
+	"full": {[]string{"exit status 3"}, []string{"no space left on device", "the disk is nearly full"}},
 	// What is being written just then fails as on a broken device.
 	"read-only": {[]string{"exit status 3"}, []string{"read-only file system", "input/output error"}},
 	"eio":       {[]string{"exit status 3"}, []string{"injected"}},

@@ -66,8 +66,8 @@ func mutantsCommand(ctx context.Context, args []string, out io.Writer) error {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), m.Name) {
 			continue
 		}
-		if slices.Contains(m.Nemeses, "power") && noDisks() != "" {
-			fmt.Fprintf(out, "%-22s not tried: %s\n", m.Name, noDisks())
+		if slices.Contains(m.Nemeses, "power") && noDisks("power") != "" {
+			fmt.Fprintf(out, "%-22s not tried: %s\n", m.Name, noDisks("power"))
 			continue
 		}
 		tried++

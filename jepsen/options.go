@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,10 +43,12 @@ func (o *Options) check() error {
 		return fmt.Errorf("--nodes %d: 1 to 9", o.Nodes)
 	case o.Time <= 0:
 		return errors.New("--time must be more than 0")
-	case o.Scale < 0 || o.Scale > 100:
-		return fmt.Errorf("--scale %d: 1 to 100", o.Scale)
+	case o.Scale < 0 || o.Scale > 10:
+		return fmt.Errorf("--scale %d: 1 to 10", o.Scale)
 	case o.Scale > 1 && o.Workload != "bulk":
 		return fmt.Errorf("--scale is for the workload bulk, and %s has none", o.Workload)
+	case o.Scale > 1 && slices.ContainsFunc(o.Nemeses, func(n string) bool { return slices.Contains(withDisks, n) }):
+		return fmt.Errorf("--scale: the file systems that %s need are too small for it", strings.Join(withDisks, ", "))
 	case o.Driver != "" && o.Driver != "loopback" && o.Driver != "netns":
 		return fmt.Errorf("--driver %s: loopback or netns", o.Driver)
 	}

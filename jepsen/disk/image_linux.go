@@ -44,6 +44,14 @@ func Unavailable() string {
 	return ""
 }
 
+// CannotAbort says why no Image can be aborted here; "" if that may be.
+func CannotAbort() string {
+	if err := unix.Access("/sys/fs/ext4", unix.W_OK); err != nil && !errors.Is(err, unix.ENOENT) { // ENOENT: none is mounted yet
+		return fmt.Sprintf("/sys/fs/ext4 cannot be written to: %v", err)
+	}
+	return ""
+}
+
 func run(name string, args ...string) error {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
@@ -166,10 +174,10 @@ func (i *Image) unmount() error {
 	if !i.mounted {
 		return nil
 	}
-	i.mounted = false
 	if err := run("umount", i.at); err != nil {
 		return err
 	}
+	i.mounted = false
 	return i.awaitDetached()
 }
 

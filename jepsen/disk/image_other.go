@@ -12,6 +12,9 @@ var errNone = errors.New("file systems of one's own exist only on Linux")
 // Unavailable says why there can be no Image.
 func Unavailable() string { return errNone.Error() }
 
+// CannotAbort says why no Image can be aborted.
+func CannotAbort() string { return errNone.Error() }
+
 // New fails.
 func New(string) (*Image, error) { return nil, errNone }
 

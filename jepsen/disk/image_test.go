@@ -52,6 +52,9 @@ func TestPowerCutLosesWhatIsNotSynced(t *testing.T) {
 
 func TestAbortedFileSystemCanOnlyBeReadUntilItIsMended(t *testing.T) {
 	i := open(t)
+	if why := CannotAbort(); why != "" {
+		needs.Unavailable(t, why)
+	}
 	name := filepath.Join(i.Dir(), "file")
 	f, err := os.Create(name)
 	require.NoError(t, err)
@@ -61,8 +64,8 @@ func TestAbortedFileSystemCanOnlyBeReadUntilItIsMended(t *testing.T) {
 	_, err = f.WriteString(" and not")
 	require.NoError(t, err)
 	require.NoError(t, i.Abort())
-	require.ErrorIs(t, f.Sync(), syscall.EROFS)
-	_, err = f.WriteString("more")
+	require.Error(t, f.Sync())
+	_, err = os.Create(filepath.Join(i.Dir(), "another"))
 	require.ErrorIs(t, err, syscall.EROFS)
 	require.NoError(t, f.Close())
 	require.NoError(t, i.Mend())

@@ -51,7 +51,19 @@ public final class Client {
     }
 
     /** What became of a question; a stat that was not asked for is all zero. */
-    private record Answer(String lost, int code, String value, Stat stat) {
+    private static final class Answer {
+        final String lost;
+        final int code;
+        final String value;
+        final Stat stat;
+
+        Answer(String lost, int code, String value, Stat stat) {
+            this.lost = lost;
+            this.code = code;
+            this.value = value;
+            this.stat = stat;
+        }
+
         Answer(String value, Stat stat) {
             this("", 0, value, stat);
         }
@@ -126,7 +138,8 @@ public final class Client {
 
     private void say(Answer a) throws Exception {
         long session = 0;
-        if (curator.getZookeeperClient().isConnected()) {
+        // Both must say so: Curator gives a session up that is connected again, as long as it has not noticed.
+        if (curator.getZookeeperClient().isConnected() && curator.blockUntilConnected(0, TimeUnit.MILLISECONDS)) {
             session = zk().getSessionId();
         }
         System.out.println(session + "\t" + a.lost.replaceAll("\\s", " ") + "\t" + a.code + "\t" + a.value + "\t"

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -48,6 +50,15 @@ func (l *Client) start(ctx context.Context, e *workload.Env, timeout time.Durati
 	line := append(l.command(e.Dir), r.hosts, fmt.Sprint(timeout.Milliseconds()))
 	c.cmd = exec.Command(line[0], line[1:]...)
 	c.cmd.SysProcAttr = cluster.DeathSignal()
+	c.cmd.Dir = e.Dir // for what it may leave when it crashes
+	said, err := os.OpenFile(filepath.Join(e.Dir, "foreign.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	defer said.Close()
+	c.cmd.Stderr = said
+	began := e.Rec.Now() // before it can have said anything
 	if c.in, err = c.cmd.StdinPipe(); err == nil {
 		var out io.ReadCloser
 		if out, err = c.cmd.StdoutPipe(); err == nil {
@@ -61,9 +72,11 @@ func (l *Client) start(ctx context.Context, e *workload.Env, timeout time.Durati
 	}
 	starting, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	began := c.e.Rec.Now()
 	stop := context.AfterFunc(starting, c.kill)
 	first, err := receive(c.out)
+	if err == nil && first.Session == 0 {
+		err = errors.New("its connection was gone again")
+	}
 	if !stop() || err != nil {
 		c.close()
 		return nil, fmt.Errorf("a client has not come to a session: %w", errors.Join(starting.Err(), err))
@@ -108,8 +121,8 @@ func (c *child) ask(q question) (a answer, err error) {
 	return a, nil
 }
 
-// heard notes what an answer says of the session. Whenever the client got another one, its former
-// one must have been over.
+// heard notes what an answer says of the session. When the client has got another one, its former one
+// was over, or the client has given it up: Curator does so when it had no connection for a timeout.
 func (c *child) heard(a *answer) {
 	answered := a.Lost == ""
 	switch {

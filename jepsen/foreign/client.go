@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zkd-project/zkd/jepsen/workload"
@@ -22,7 +23,7 @@ type Client struct {
 	// files are what it needs on this machine, by the package of Debian that has them.
 	files map[string][]string
 	// prepare makes in a folder what command needs there; nil: nothing.
-	prepare func(dir string) error
+	prepare func(ctx context.Context, dir string) error
 	// command is the program; the servers and the timeout of sessions in ms follow.
 	command func(dir string) []string
 }
@@ -68,7 +69,7 @@ func (c *Client) setup(ctx context.Context, e *workload.Env) error {
 		return errors.New(why)
 	}
 	if c.prepare != nil {
-		if err := c.prepare(e.Dir); err != nil {
+		if err := c.prepare(ctx, e.Dir); err != nil {
 			return err
 		}
 	}
@@ -108,18 +109,19 @@ func java() Client {
 			}
 		}
 	}
+	slices.Sort(jars)
 	classes := func(dir string) string { return filepath.Join(dir, "classes") }
 	path := func(dir string) string { return strings.Join(append([]string{classes(dir)}, jars...), ":") }
 	return Client{
 		Name:  "java",
 		Doc:   "Java's own client, and the recipe of Curator",
 		files: files,
-		prepare: func(dir string) error {
+		prepare: func(ctx context.Context, dir string) error {
 			source := filepath.Join(dir, "Client.java")
 			if err := os.WriteFile(source, javaProgram, 0o600); err != nil {
 				return err
 			}
-			out, err := exec.Command(compiler, "-nowarn", "-proc:none", "-encoding", "UTF-8", "-cp", path(dir), "-d", classes(dir), source).CombinedOutput()
+			out, err := exec.CommandContext(ctx, compiler, "-nowarn", "-proc:none", "-encoding", "UTF-8", "-cp", path(dir), "-d", classes(dir), source).CombinedOutput()
 			if err != nil {
 				return fmt.Errorf("the program for Java does not compile: %w\n%s", err, out)
 			}
@@ -128,7 +130,7 @@ func java() Client {
 		command: func(dir string) []string {
 			// Most of them live for seconds: they had better start soon than run fast.
 			return []string{
-				runtime, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m", "-Djava.awt.headless=true",
+				runtime, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx128m", "-Djava.awt.headless=true",
 				"-cp", path(dir), "Client",
 			}
 		},

@@ -106,6 +106,9 @@ func (c *child) hold(ctx context.Context, node string, number int64, seen answer
 // finalLock has clients queue for the lock without any fault: whoever waits for a watch that is lost
 // never gets it.
 func (l *Client) finalLock(ctx context.Context, e *workload.Env) error {
+	// How soon the cluster must be back is judged before. To start three programs may take longer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startPatience+lastSeconds*time.Second)
+	defer cancel()
 	results := make(chan error)
 	for range lockClients {
 		go func() { results <- l.takeTurn(ctx, e) }()
@@ -128,6 +131,7 @@ func (l *Client) takeTurn(ctx context.Context, e *workload.Env) error {
 		if strings.Contains(lost, "LockTimeout") || ctx.Err() != nil {
 			return errors.Join(fmt.Errorf("a client does not get the lock: %s", lost), err)
 		}
+		workload.Pause(ctx, 100*time.Millisecond)
 	}
 }
 

@@ -61,18 +61,22 @@ func power(w *World, r *rand.Rand) (fault, error) {
 
 func readOnly(w *World, r *rand.Rand) (fault, error) {
 	role, servers := victims(w, r, "one", "leader", "leader", "all")
-	var err error
+	var aborted error
 	for _, i := range servers {
-		err = errors.Join(err, w.Disks.Abort(i))
+		aborted = errors.Join(aborted, w.Disks.Abort(i))
 	}
 	return fault{role, servers, func() error {
-		var err error
+		err := aborted // told here, so that those that were aborted are mended
 		for _, i := range servers {
 			w.Cluster.Kill(i) // whoever had nothing to write has not noticed
-			err = errors.Join(err, w.Disks.Mend(i))
+			if e := w.Disks.Mend(i); e != nil {
+				err = errors.Join(err, e)
+				continue // below it is a folder without data
+			}
+			err = errors.Join(err, w.Cluster.Start(i))
 		}
-		return errors.Join(err, start(w, servers))
-	}}, err
+		return err
+	}}, nil
 }
 
 func clock(w *World, r *rand.Rand) (fault, error) {

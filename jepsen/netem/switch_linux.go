@@ -129,7 +129,6 @@ func (s *Switch) pass(b []byte) {
 		return
 	}
 	s.note(b)
-	s.count(from.host, to.host).Add(1)
 	times := 1
 	if l.Double > 0 && rand.Float64() < l.Double {
 		times = 2
@@ -146,6 +145,7 @@ func (s *Switch) pass(b []byte) {
 			}
 			wait += turn
 		}
+		s.count(from.host, to.host).Add(1)
 		if wait == 0 {
 			_, _ = to.dev.Write(b)
 			continue

@@ -88,7 +88,7 @@ func (t *Table) queue(src, dst, n, rate int, limit time.Duration) (wait time.Dur
 // narrow waits until n bytes have passed a link, as far as it has a rate; false if stop is closed first.
 func (t *Table) narrow(src, dst, n int, stop <-chan struct{}) bool {
 	for {
-		l, changed := t.Get(src, dst)
+		l, _ := t.Get(src, dst)
 		if l.Rate == 0 {
 			return true
 		}
@@ -96,16 +96,29 @@ func (t *Table) narrow(src, dst, n int, stop <-chan struct{}) bool {
 		if full {
 			wait = lineQueue // and then their turn may come
 		}
-		timer := time.NewTimer(wait)
+		if !t.waitAt(src, dst, l.Rate, wait, stop) {
+			return false
+		}
+		if now, _ := t.Get(src, dst); now.Rate == l.Rate && !full {
+			return true
+		}
+	}
+}
+
+// waitAt waits for so long, or until the link has another rate; false if stop is closed first.
+func (t *Table) waitAt(src, dst, rate int, wait time.Duration, stop <-chan struct{}) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		l, changed := t.Get(src, dst)
+		if l.Rate != rate {
+			return true
+		}
 		select {
 		case <-timer.C:
-			if !full {
-				return true
-			}
-		case <-changed: // another rate, or none
-			timer.Stop()
+			return true
+		case <-changed:
 		case <-stop:
-			timer.Stop()
 			return false
 		}
 	}

@@ -24,6 +24,10 @@ import (
 // Routed implements replication.Observer.
 func (s *Server) Routed(gen uint64) {
 	s.mu.Lock()
+	if gen <= s.gen { // a later one has overtaken it
+		s.mu.Unlock()
+		return
+	}
 	s.gen = gen
 	if n := s.currentNode(); n != nil && n.Leads() {
 		s.leadsSinceNs.Store(s.nowNs())

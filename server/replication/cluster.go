@@ -21,6 +21,13 @@ import (
 // are long because a machine or a disk that stands still for some hundred milliseconds keeps
 // followers from answering, and a leader that then steps down helps nobody.
 const (
+	// maxAppendEntries go into one request of raft, and pipelineRequests are under way to a member.
+	maxAppendEntries = 64
+	pipelineRequests = 4
+	// defaultTrailing entries are in a pipeline that is full, in a request that is answered and waits for
+	// raft to look, and in one that raft looks at.
+	defaultTrailing = (pipelineRequests + 2) * maxAppendEntries
+
 	electionTimeout = 700 * time.Millisecond
 	leaseTimeout    = 700 * time.Millisecond
 	// commitTimeout is how long a follower waits for what raft did not send at once.
@@ -98,7 +105,7 @@ func (n *Node) openPeers() error {
 		ID: n.stores.id.serverID(), Cluster: n.stores.id.joined(), Boot: n.o.Boot,
 		Listen: c.Listen, AlsoListen: c.AlsoListen, Network: c.Network, TLS: c.TLS, Roots: c.Roots, Resolve: n.resolve,
 		Leads: n.leadsIn, Voters: n.voters, CommitLimit: n.commitLimit, PeerDown: n.peerDown, Introduce: n.introduce,
-		MaxMessageBytes: n.o.messageBytes(), MaxEntryBytes: n.o.entryBytes(),
+		MaxInflight: pipelineRequests, MaxMessageBytes: n.o.messageBytes(), MaxEntryBytes: n.o.entryBytes(),
 		BeforeAnswer: n.durability.settle, Spool: n.spool(), Logger: n.o.Logger,
 	})
 	if err != nil {

@@ -98,7 +98,7 @@ func (v *voice) open() {
 	}
 	o := Options{
 		Dir: "/data", FS: v.fs, Memory: v.fs == nil, Stores: v.stores, MyID: v.number, Observer: v, Logger: logger,
-		Settings: func() state.Settings { return state.Settings{} },
+		Settings: func() state.Settings { return state.Settings{} }, TrailingEntries: 8,
 		Ensemble: c.ensemble(),
 		Cluster:  &Cluster{Members: c.plan, Listen: fmt.Sprintf("host%d:2888", v.number), Network: c.net.Host(fmt.Sprintf("host%d", v.number))},
 		Fatal: func(err error) {

@@ -145,12 +145,13 @@ func (n *Node) sendTo(ctx context.Context, s *peer.Stream, gen uint64) {
 
 // serveForward takes the commands of a follower while this server leads.
 func (n *Node) serveForward(s *peer.Stream) {
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	gen, err := n.queue.wait(ctx, "leadership", func(r route) bool { return r == routeLog })
+	// A generation that ends, as after a hand-over that came to nothing, has dropped what waited in its
+	// queue: the follower learns of it by the end of the stream, and proposes again.
+	gen, end, err := n.whileLeading(s)
 	if err != nil {
 		return
 	}
+	defer end()
 	if err := s.Send(binary.BigEndian.AppendUint64(nil, n.applied.Load())); err != nil {
 		return
 	}

@@ -182,7 +182,7 @@ func (n *Node) trailing() uint64 {
 	if n.o.Cluster == nil {
 		return 0 // there is no leader but itself
 	}
-	return uint64(4 * n.o.MaxInflight)
+	return uint64(n.o.TrailingEntries)
 }
 
 func (k *keeper) close() {

@@ -149,7 +149,10 @@ type change struct {
 func (d *tender) take(p *plan, c *change) (bool, error) {
 	n := d.n
 	n.o.Logger.Info("changing the membership", "step", c.what, "server", c.number)
-	switch err := c.begin().Error(); {
+	e := n.engine.Load()
+	f := c.begin()
+	endWith(f, e.over) // of what raft has committed when it ends nobody hears
+	switch err := f.Error(); {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown):
 		return false, nil // whoever leads now goes on
 	case err != nil:

@@ -314,7 +314,7 @@ func (n *Node) commonConfig() *raft.Config {
 	return &raft.Config{
 		ProtocolVersion: raft.ProtocolVersionMax, LocalID: n.stores.id.serverID(),
 		HeartbeatTimeout: soloTimeout, ElectionTimeout: soloTimeout, LeaderLeaseTimeout: soloTimeout,
-		CommitTimeout: 50 * time.Millisecond, MaxAppendEntries: 64,
+		CommitTimeout: 50 * time.Millisecond, MaxAppendEntries: maxAppendEntries,
 		// The keeper decides about snapshots, and guardedLog about what is deleted in front.
 		SnapshotInterval: never, SnapshotThreshold: math.MaxUint64, TrailingLogs: 1,
 		NoSnapshotRestoreOnStart: true, // loadSnapshot has done it

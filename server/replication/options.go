@@ -206,6 +206,10 @@ type Options struct {
 	// SnapRetain snapshots are kept when purging, with the log from the oldest of them on;
 	// 3 by default.
 	SnapRetain int
+	// TrailingEntries of the log stay in front of the oldest snapshot of a member of a cluster. The
+	// default is what may be under way to it when a connection breaks; fewer are for tests, in which
+	// members come to need a snapshot soon.
+	TrailingEntries int
 	// PurgeInterval: 0 purges after each snapshot, a negative one never.
 	PurgeInterval time.Duration
 
@@ -290,6 +294,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.MaxBatchBytes, defaultBatchBytes)
 	setDefault(&o.MaxCommandBytes, defaultCommandBytes)
 	setDefault(&o.MaxInflight, defaultInflight)
+	setDefault(&o.TrailingEntries, defaultTrailing)
 	o.Meters.setDefaults()
 	if o.Now == nil {
 		o.Now = time.Now

@@ -27,7 +27,12 @@ func (n *Node) Pulse(ctx context.Context) error {
 	}
 	// The main loop answers this in every state: that it leads, after a round of heartbeats; that
 	// it does not, at once; and that it has ceased to, within its lease.
-	if !within(ctx, func() { _ = n.raft().VerifyLeader().Error() }) {
+	if !within(ctx, func() {
+		e := n.engine.Load()
+		f := e.VerifyLeader()
+		endWith(f, e.over)
+		_ = f.Error()
+	}) {
 		return errRaftStands
 	}
 	if !within(ctx, func() { n.RLock(); defer n.RUnlock() }) {

@@ -119,6 +119,70 @@ func TestSnapshotStoreKeepsWhatRaftExpects(t *testing.T) {
 	}
 }
 
+// A member in quarantine can be sent the same snapshot twice at once: by raft, and for its repair.
+func TestTwoSnapshotsOfOneEntryDoNotDisturbEachOther(t *testing.T) {
+	body := testBody(3 << 20) // more than is buffered
+	begin := func(t *testing.T, s *fileSnapshots) raft.SnapshotSink {
+		sink, err := s.Create(1, 50, 3, testConfig, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sink
+	}
+	write := func(t *testing.T, sink raft.SnapshotSink, b []byte) {
+		if _, err := sink.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := func(t *testing.T, s *fileSnapshots, id string) {
+		t.Helper()
+		if _, b, err := readSnap(s, id); err != nil || !bytes.Equal(b, body) {
+			t.Fatalf("%d of %d bytes: %v", len(b), len(body), err)
+		}
+		if all := s.all(); len(all) != 1 || all[0].index != 50 {
+			t.Fatalf("listed: %+v", all)
+		}
+	}
+	for name, end := range map[string]func(raft.SnapshotSink) error{"closed": raft.SnapshotSink.Close, "cancelled": raft.SnapshotSink.Cancel} {
+		t.Run("the second is "+name, func(t *testing.T) {
+			disk := vfstest.New()
+			s := newSnapStore(t, disk)
+			first := begin(t, s)
+			write(t, first, body[:2<<20])
+			second := begin(t, s)
+			write(t, second, body[:1<<20])
+			write(t, first, body[2<<20:])
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			whole(t, s, first.ID())
+			write(t, second, body[1<<20:])
+			whole(t, s, first.ID())
+			if err := end(second); err != nil {
+				t.Fatal(err)
+			}
+			whole(t, s, first.ID())
+			disk.Crash(nil)
+			whole(t, newSnapStore(t, disk), first.ID())
+		})
+	}
+	t.Run("the process ends", func(t *testing.T) {
+		disk := vfstest.New()
+		s := newSnapStore(t, disk)
+		first, second := begin(t, s), begin(t, s)
+		write(t, first, body)
+		write(t, second, body)
+		if files, _ := disk.ReadDir("/snapshots"); len(files) != 2 {
+			t.Fatal(files)
+		}
+		disk.Kill()
+		newSnapStore(t, disk)
+		if files, _ := disk.ReadDir("/snapshots"); len(files) != 0 {
+			t.Fatalf("left over: %v", files)
+		}
+	})
+}
+
 func TestEveryDamagedByteOfASnapshotIsNoticed(t *testing.T) {
 	disk := vfstest.New()
 	s := newSnapStore(t, disk)

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/zkd-project/zkd/internal/wait"
 	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
@@ -202,20 +204,21 @@ func decodeTransfer(b []byte) error {
 // still wait, or come meanwhile, are refused with ErrNotLeader, and proposed again elsewhere.
 func (n *Node) StepDown(ctx context.Context) error { return n.stepDown(ctx, "") }
 
-// anyHeir is one of those that could lead at once, by chance; "" if there is none. raft would take
-// the first of those with the longest log: two servers that both have a reason not to lead would
-// give it to each other for ever.
+// anyHeir is one of those that could lead at once, by chance: were it the first of those with the
+// longest log, two servers that both have a reason not to lead would give it to each other for ever.
+// If there is none it is the one with the longest log; "" if there is no other voter.
 func (n *Node) anyHeir() raft.ServerID {
-	heirs := slices.DeleteFunc(n.voters(), func(id raft.ServerID) bool {
-		return id == n.stores.id.serverID() || !n.fitToLead(id)
-	})
-	if len(heirs) == 0 {
+	others := slices.DeleteFunc(n.voters(), func(id raft.ServerID) bool { return id == n.stores.id.serverID() })
+	if len(others) == 0 {
 		return ""
 	}
-	return heirs[rand.IntN(len(heirs))]
+	if fit := slices.DeleteFunc(slices.Clone(others), func(id raft.ServerID) bool { return !n.fitToLead(id) }); len(fit) > 0 {
+		return fit[rand.IntN(len(fit))]
+	}
+	return slices.MaxFunc(others, func(a, b raft.ServerID) int { return cmp.Compare(n.ackedBy(a), n.ackedBy(b)) })
 }
 
-// stepDown is StepDown to a member; "": to any that is fit, or else to the one with the longest log.
+// stepDown is StepDown to a member; "": to anyHeir.
 func (n *Node) stepDown(ctx context.Context, to raft.ServerID) error {
 	if n.peers == nil || !n.up.Load() || n.raft().State() != raft.Leader {
 		return nil
@@ -226,6 +229,10 @@ func (n *Node) stepDown(ctx context.Context, to raft.ServerID) error {
 	n.peers.Hurry() // raft asks the goroutine of the heir, which may wait for its link
 	if to == "" {
 		to = n.anyHeir()
+	}
+	if err := n.awaitHeir(ctx, to); err != nil {
+		n.batcher.relead()
+		return fmt.Errorf("the leadership was not handed over: %w", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- n.engine.Load().transfer(to) }() // ends within the election timeout, or with raft
@@ -242,14 +249,34 @@ func (n *Node) stepDown(ctx context.Context, to raft.ServerID) error {
 	return nil
 }
 
+// heirLook is how often a leader looks whether its heir has all of the log.
+const heirLook = 5 * time.Millisecond
+
+// awaitHeir waits until the heir is known to have all of the log, which does not grow meanwhile.
+//
+// raft would wait for that, too: it asks the goroutine that sends to the heir, through a channel that
+// has room for one request. If the heir hangs, so does that goroutine, the request stays there, and
+// at the next hand-over raft waits for room, without taking entries; for ever, if the leadership is lost
+// meanwhile and the goroutine ends without a look. TestALeaderTakesEntriesAfterHandOversToAMemberThatHangs
+// and TestALeaderThatWasLostDuringAHandOverLeadsAgain hold it.
+func (n *Node) awaitHeir(ctx context.Context, to raft.ServerID) error {
+	if to == "" {
+		return ErrLagging
+	}
+	ctx, cancel := context.WithTimeout(ctx, electionTimeout)
+	defer cancel()
+	for n.raft().State() == raft.Leader && n.ackedBy(to) < n.raft().LastIndex() {
+		if ctx.Err() != nil {
+			return ErrLagging
+		}
+		wait.Pause(ctx, heirLook)
+	}
+	return nil
+}
+
 // transfer has raft hand over, and returns how that went.
 func (e *engine) transfer(to raft.ServerID) error {
-	var f raft.Future
-	if to == "" {
-		f = e.LeadershipTransfer()
-	} else {
-		f = e.LeadershipTransferToServer(to, raft.ServerAddress(to))
-	}
+	f := e.LeadershipTransferToServer(to, raft.ServerAddress(to))
 	endWith(f, e.over)
 	return f.Error()
 }

@@ -124,3 +124,40 @@ func TestLeadershipLeavesThoseThatDoNotWantIt(t *testing.T) {
 		c.same()
 	})
 }
+
+// A change of the membership is committed while the applier is busy, and raft ends: nobody answers any more.
+func TestAChangeOfTheMembershipEndsWithRaft(t *testing.T) {
+	for range 2 {
+		c := newTrio(t, 3)
+		c.start(1, 2, 3)
+		c.sessions()
+		leader := c.leader()
+		leader.write()
+		leader.settled()
+		n, victim := leader.node, c.others(leader)[0].nodeID()
+		e := n.engine.Load()
+		n.RLock() // the applier is busy
+		before := e.LastIndex()
+		leader.write()
+		awaitCondition(t, "the write", func() bool { return e.LastIndex() > before })
+		before = e.LastIndex()
+		answered := make(chan error, 1)
+		go func() {
+			d := &tender{n: n}
+			_, err := d.take(&plan{}, &change{what: "remove", begin: func() raft.IndexFuture { return e.DemoteVoter(victim, 0, stepTimeout) }})
+			answered <- err
+		}()
+		awaitCondition(t, "the change", func() bool { return e.LastIndex() > before && e.CommitIndex() > before })
+		down := e.down()
+		n.RUnlock()
+		require.NoError(t, down.Error())
+		select {
+		case <-answered:
+		case <-time.After(patience):
+			t.Fatal("raft has ended, and the change is never answered")
+		}
+		for _, v := range c.members {
+			v.stop()
+		}
+	}
+}

@@ -3,12 +3,14 @@ package server
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/failpoint"
 	"github.com/zkd-project/zkd/server/fourletter"
+	"github.com/zkd-project/zkd/server/replication"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -34,20 +36,22 @@ type expiry struct {
 	tickNs int64
 
 	signs []sign // owned by run
+	gen   uint64 // owned by run: the generation in which this server led at the last look
 
 	mu      sync.Mutex
 	tracker *session.Tracker   // guarded by mu
 	known   map[int64]*living  // guarded by mu
 	led     bool               // guarded by mu: this server has led at the last look …
-	ledTerm uint64             // guarded by mu: … or at one before, in this term
+	ledTerm uint64             // guarded by mu: … or at one before, in this term …
+	ledNs   int64              // guarded by mu: … and when that was
 	sinceNs int64              // guarded by mu: since when this server leads
-	gone    map[int64]int64    // guarded by mu: sessions whose connection here has ended, and when it was heard last; the leader is not told yet
+	gone    map[int64]int64    // guarded by mu: sessions whose connection here has ended, and when it was heard last; no leader knows yet
 	holders map[uint64]*holder // guarded by mu: the servers that report, by the nonce of their process
 }
 
 // A holder is another server, with its clients' connections.
 type holder struct {
-	heardNs int64 // when its last report came
+	heardNs int64 // when its last report came; later by the time for which none could come
 	coverNs int64 // a time before its last report was made; 0: not known yet
 }
 
@@ -105,7 +109,7 @@ func (e *expiry) parted(id, seenNs int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.touch(id, seenNs)
-	if e.known[id] != nil && e.s.clustered && !e.led {
+	if e.known[id] != nil && e.s.clustered { // also where this server leads: it may not at the next look
 		e.gone[id] = max(e.gone[id], seenNs)
 	}
 }
@@ -199,14 +203,22 @@ func (e *expiry) run(ctx context.Context) {
 // leads says whether this server decides. When it begins to, every session gets its full
 // timeout from then on, and unledNs more; also when another one has led since the last look.
 func (e *expiry) leads(now int64) bool {
-	term, leads := e.s.node.Leading()
+	term, gen, leads := e.s.node.Leading()
+	e.gen = gen
 	e.mu.Lock()
 	begins := leads && term != e.ledTerm
-	e.led = leads
 	if begins {
 		e.ledTerm, e.sinceNs = term, now
 		clear(e.holders)
-		clear(e.gone) // everybody gets the full timeout
+	} else if leads && !e.led { // a hand-over came to nothing: while it went on nobody could report
+		for _, h := range e.holders {
+			h.heardNs += now - e.ledNs
+		}
+	}
+	e.led = leads
+	if leads {
+		e.ledNs = now
+		clear(e.gone)
 	}
 	e.mu.Unlock()
 	if begins {
@@ -247,9 +259,9 @@ func (e *expiry) over(l *living, now int64) bool {
 		return now >= e.sinceNs+e.unledNs()+l.timeoutNs
 	}
 	// Either a report was made after the deadline; or none came, and that server has been
-	// silent to its clients since a tick after the last one. (What the leader before may have
+	// silent to its clients since answerWindow after the last one. (What the leader before may have
 	// acknowledged there is in seenNs of every session, see leads.)
-	return h.coverNs >= l.seenNs+l.timeoutNs || now >= h.heardNs+e.tickNs+l.timeoutNs
+	return h.coverNs >= l.seenNs+l.timeoutNs || now >= h.heardNs+int64(answerWindow)+l.timeoutNs
 }
 
 // look is one round; the last one was at last.
@@ -272,8 +284,13 @@ func (e *expiry) look(last, now int64) {
 		if failpoint.Err(failpoint.SessionExpire) != nil {
 			continue
 		}
-		if err := e.s.propose(&due[i]); err != nil {
+		// In the generation of the judgement: the next leader may have heard of the session, and what
+		// this one judged must not come to it by the way of a follower.
+		if err := e.s.node.ProposeIn(e.gen, state.AppendCommand(nil, &due[i])); err != nil {
 			e.s.log.Debug("expiry not proposed; it is tried again", "reason", err)
+			if errors.Is(err, replication.ErrStale) || errors.Is(err, replication.ErrNotLeader) {
+				return
+			}
 		}
 	}
 }
@@ -341,8 +358,11 @@ func (e *expiry) due(now int64) []state.Command {
 }
 
 // expireNow ends a session, alive or not, and returns when that is applied. A session that
-// is not known is over already.
+// is not known is over already. What it proposes may be lost with the way to the log: so it does that
+// again and again. The epoch that it names keeps a later life of the session from harm.
 func (e *expiry) expireNow(ctx context.Context, id int64) error {
+	again := time.NewTicker(max(time.Duration(e.tickNs), time.Second))
+	defer again.Stop()
 	for {
 		e.mu.Lock()
 		l := e.known[id]
@@ -361,6 +381,7 @@ func (e *expiry) expireNow(ctx context.Context, id int64) error {
 		}
 		select {
 		case <-over:
+		case <-again.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-e.s.lifetime.Done():

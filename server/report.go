@@ -13,13 +13,13 @@ import (
 
 // How the leader learns which sessions live, wherever their clients are connected.
 //
-// Every other server reports to the leader four times per tick, also when there is nothing
-// new: the sessions of which it has heard since, and how long ago. The leader acknowledges
-// with the time on its clock, which the next report returns: so the leader has a time that
-// lies before the report was made.
+// Every other server reports to the leader four times per tick and answerWindow, also when there
+// is nothing new: the sessions of which it has heard since, and how long ago. The leader
+// acknowledges with the time on its clock, which the next report returns: so the leader has a
+// time that lies before the report was made.
 //
 // A client may only believe what the leader knows. So a server whose last acknowledged report
-// is older than a tick sends nothing to its clients, pings included (mayAnswer). A leader believes
+// is older than answerWindow sends nothing to its clients, pings included (mayAnswer). A leader believes
 // itself, and takes reports, while a majority has confirmed within surelyLed that it leads: one that
 // is cut off learns late that another one does. And the
 // leader expires a session only when the server that holds it has reported after the
@@ -43,6 +43,11 @@ const (
 	reportEntries = 100_000 // in one message; the next one follows at once
 )
 
+// answerWindow is for how long a report that the leader has acknowledged allows a server to answer its
+// clients. The leader, and the next one, have to reckon with it; so it does not follow tickTime, which
+// the servers of a cluster may have differently, as halfway through a change of it.
+const answerWindow = time.Second
+
 // surelyLed is how old the proof may be that a leader leads. Heartbeats, every 140 ms at most, renew
 // it.
 const surelyLed = time.Second
@@ -54,13 +59,13 @@ func (s *Server) leadsSurely() bool {
 }
 
 // unledNs is how long clients may have been answered after a new leader began: it began after the
-// proof by which the one before acknowledged a report, and with that report answers went out for a
-// tick.
+// proof by which the one before acknowledged a report, and with that report answers went out for
+// answerWindow.
 func (e *expiry) unledNs() int64 {
 	if !e.s.clustered {
 		return 0
 	}
-	return e.tickNs + int64(surelyLed)
+	return int64(answerWindow + surelyLed)
 }
 
 var errReport = errors.New("a report of sessions that cannot be decoded")
@@ -73,9 +78,9 @@ func boolByte(v bool) byte {
 }
 
 // mayAnswer says whether clients may be told anything: the leader knew of this server at most
-// a tick ago.
+// answerWindow ago.
 func (s *Server) mayAnswer() bool {
-	return !s.clustered || s.nowNs()-s.ackedNs.Load() <= s.expiry.tickNs
+	return !s.clustered || s.nowNs()-s.ackedNs.Load() <= int64(answerWindow)
 }
 
 // acknowledged notes that the leader knows all that was heard here before sentNs.
@@ -106,7 +111,7 @@ func (s *Server) wakeAll() []*conn {
 
 // report runs on every server of a cluster until ctx ends.
 func (s *Server) report(ctx context.Context) {
-	quarter := time.Duration(s.expiry.tickNs / 4)
+	quarter := min(time.Duration(s.expiry.tickNs), answerWindow) / 4
 	for ctx.Err() == nil {
 		if now := s.nowNs(); s.leadsSurely() {
 			s.acknowledged(now)
@@ -157,7 +162,7 @@ func (s *Server) reportToLeader(ctx context.Context, quarter time.Duration) erro
 	}
 	defer stream.Close()
 	defer context.AfterFunc(ctx, func() { stream.Close() })()
-	// An answer that takes longer than a tick comes too late to be of use.
+	// An answer that takes longer than that comes too late to be of use.
 	late := time.AfterFunc(4*quarter, func() { stream.Close() })
 	defer late.Stop()
 	var echo []byte // the leader's time
@@ -230,7 +235,7 @@ func (s *Server) endSilences(now int64) {
 // without a word from here (expiry.over), by entries of the log that have not come here yet. The
 // clients come back, and learn by the order of the log how it is.
 func (s *Server) endUnanswered() {
-	now, since := s.nowNs(), s.ackedNs.Load()+s.expiry.tickNs
+	now, since := s.nowNs(), s.ackedNs.Load()+int64(answerWindow)
 	if now-since < atLeast(s.cfg.MinSessionTimeoutMs) {
 		return
 	}

@@ -113,7 +113,7 @@ func planted() []Mutant {
 		},
 		{
 			Name: "cut-off-answers", Doc: "a server that is cut off from the leader goes on answering", Workload: "ephemeral", Nemeses: []string{"partition"},
-			Change: Change{"server/report.go", "return !s.clustered || s.nowNs()-s.ackedNs.Load() <= s.expiry.tickNs", "return true"},
+			Change: Change{"server/report.go", "return !s.clustered || s.nowNs()-s.ackedNs.Load() <= int64(answerWindow)", "return true"},
 		},
 	}
 }

@@ -59,13 +59,15 @@ func (c *contacts) confirmed(term uint64, others []raft.ServerID, enough int) ti
 	return times[enough-1]
 }
 
-// Leading says whether this server takes commands as the leader, and in which term: it is another one
-// if somebody else has led meanwhile. A hand-over that came to nothing changes nothing.
-func (n *Node) Leading() (term uint64, leads bool) {
-	if r, _ := n.queue.current(); r != routeLog {
-		return 0, false
+// Leading says whether this server takes commands as the leader, in which generation, and in which
+// term: that is another one if somebody else has led meanwhile. A hand-over that came to nothing changes
+// the generation alone.
+func (n *Node) Leading() (term, gen uint64, leads bool) {
+	r, gen := n.queue.current()
+	if r != routeLog {
+		return 0, 0, false
 	}
-	return n.raft().CurrentTerm(), true
+	return n.raft().CurrentTerm(), gen, true
 }
 
 // LeadAge says for how long it has not been confirmed that this server, which takes commands as

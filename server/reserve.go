@@ -20,8 +20,10 @@ import (
 // another one that has room.
 const (
 	reserveLook = 250 * time.Millisecond
-	// maxReserve bytes are kept free, or a twentieth of a small disk.
+	// maxReserve bytes are kept free, or a twentieth of a small disk; of a tiny one minReserve or
+	// an eighth, for what is written between two looks does not depend on the disk's size.
 	maxReserve = 256 << 20
+	minReserve = 32 << 20
 	// handOverPause is between two attempts to hand over because of the disk.
 	handOverPause = 10 * time.Second
 )
@@ -64,6 +66,12 @@ func (s *Server) watchDisk(ctx context.Context) {
 	}
 }
 
+// reserveOf is what is to stay free of total bytes. It may be less than the log takes at once for a
+// new file: that is made shorter then.
+func reserveOf(total uint64) uint64 {
+	return min(maxReserve, max(total/20, min(minReserve, total/8)))
+}
+
 // diskIsShort says whether less than the reserve is free where the data or the log lies. To be
 // enough again, it must be a quarter more.
 func (s *Server) diskIsShort(space func(string) (uint64, uint64, error)) bool {
@@ -72,7 +80,7 @@ func (s *Server) diskIsShort(space func(string) (uint64, uint64, error)) bool {
 		if err != nil {
 			continue // nothing is known
 		}
-		reserve := min(maxReserve, total/20)
+		reserve := reserveOf(total)
 		if s.diskShort.Load() {
 			reserve += reserve / 4
 		}

@@ -39,3 +39,15 @@ func TestWritesAreRefusedBeforeTheDiskIsFull(t *testing.T) {
 	free.Store(total)
 	eventually(t, "service comes back", func() bool { return try() == wire.OK })
 }
+
+func TestReserveIsATwentiethWithinBounds(t *testing.T) {
+	const mega = 1 << 20
+	for total, want := range map[uint64]uint64{
+		0: 0, 80 * mega: 10 * mega, 200 * mega: 25 * mega, 256 * mega: 32 * mega, 512 * mega: 32 * mega,
+		640 * mega: 32 * mega, 1000 * mega: 50 * mega, 2000 * mega: 100 * mega, 1 << 40: 256 * mega,
+	} {
+		if got := reserveOf(total); got != want {
+			t.Errorf("of %d MiB %d bytes stay free, want %d", total/mega, got, want)
+		}
+	}
+}

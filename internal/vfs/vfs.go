@@ -73,7 +73,8 @@ type File interface {
 	Truncate(size int64) error
 	// Preallocate makes the file at least size long, with space reserved where the file
 	// system can, so that writing inside it fails for lack of space no more. What is
-	// added reads as zeros. It never shortens.
+	// added reads as zeros. It never shortens. If it fails, the file may have grown part of
+	// the way, as on ext4 without room for all.
 	Preallocate(size int64) error
 	// Size is the current length.
 	Size() (int64, error)

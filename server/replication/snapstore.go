@@ -31,6 +31,7 @@ type fileSnapshots struct {
 
 	mu    sync.Mutex // guards what follows; not held across I/O but for reading heads
 	files []snapFile // oldest first
+	sinks int        // so many have been made
 }
 
 // snapFile is a complete snapshot on disk.
@@ -125,12 +126,13 @@ func (s *fileSnapshots) all() []snapFile {
 	return slices.Clone(s.files)
 }
 
-// Create begins a snapshot.
+// Create begins a snapshot. There may be two of the same entry at once, of raft and of a repair:
+// each has a file of its own until it is complete, and the later takes the place of the earlier.
 func (s *fileSnapshots) Create(_ raft.SnapshotVersion, index, term uint64, config raft.Configuration,
 	configIndex uint64, _ raft.Transport,
 ) (raft.SnapshotSink, error) {
 	name := snapName(index, term)
-	path := filepath.Join(s.dir, name+".tmp")
+	path := filepath.Join(s.dir, s.unfinished(index, term))
 	f, err := s.fs.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a snapshot: %w", err)
@@ -144,6 +146,14 @@ func (s *fileSnapshots) Create(_ raft.SnapshotVersion, index, term uint64, confi
 		return nil, fmt.Errorf("cannot write a snapshot: %w", err)
 	}
 	return &fileSink{snapSink: snapSink{w: w, id: name}, s: s, file: f, tmp: path}, nil
+}
+
+// unfinished is a name that no other file has. The next start goes by its end and removes it.
+func (s *fileSnapshots) unfinished(index, term uint64) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sinks++
+	return fmt.Sprintf("%020d-%d.%d%s.tmp", index, term, s.sinks, snapSuffix)
 }
 
 // List returns the newest snapshot only: raft would fall back to an older one in silence,

@@ -449,7 +449,8 @@ func (l *logLife) resume() error {
 }
 
 // The N-th operation fails, for every N: nothing is acknowledged afterwards, and the next
-// start finds all that was acknowledged before.
+// start finds all that was acknowledged before. A new file may fail for want of room and be made
+// shorter then: that is no failure of the log.
 func TestFailedOperationStopsTheLogAndLosesNothing(t *testing.T) {
 	for _, err := range []error{syscall.EIO, syscall.ENOSPC} {
 		t.Run(err.Error(), func(t *testing.T) {
@@ -460,13 +461,13 @@ func TestFailedOperationStopsTheLogAndLosesNothing(t *testing.T) {
 				for i := 0; failed == nil && i < 40; i++ {
 					failed = l.step()
 				}
-				if failed == nil {
+				if failed == nil && l.d.Failures() == 0 {
 					if n < 100 {
 						t.Fatalf("only %d operations can fail", n)
 					}
 					return
 				}
-				if !errors.Is(failed, err) {
+				if !errors.Is(failed, err) && (failed != nil || err != syscall.ENOSPC) {
 					t.Fatalf("operation %d fails with %v, and the log with %v", n, err, failed)
 				}
 				for way := range uint64(4) {

@@ -262,6 +262,33 @@ func TestFullDiskTakesWhatFitsAndGivesSpaceBack(t *testing.T) {
 	must(f.Write([]byte("34567890")))
 }
 
+// As on ext4.
+func TestPreallocateThatFailsGrowsTheFilePartOfTheWay(t *testing.T) {
+	size := func(d *Disk) int64 { return must(d.Stat("/a")).Size() }
+	d := New()
+	d.SetCapacity(10)
+	f := put(t, d, "/a", "1234")
+	if err := f.Preallocate(11); !errors.Is(err, syscall.ENOSPC) || size(d) != 10 {
+		t.Errorf("without room: %v, %d bytes", err, size(d))
+	}
+	check(t, f.Truncate(4))
+	d.SetCapacity(0)
+	for want, fault := range map[int64]Fault{
+		4: {Err: syscall.EIO}, 7: {Err: syscall.EIO, Short: 3}, 11: {Err: syscall.ENOSPC, Short: 100}, 6: {Short: 2, Cut: true},
+	} {
+		d := d.AfterKill()
+		f := must(d.OpenFile("/a", os.O_RDWR, 0))
+		fault.Op = OpTruncate
+		d.Inject(fault)
+		if err := f.Preallocate(11); err == nil || must(d.AfterKill().Stat("/a")).Size() != want {
+			t.Errorf("%+v: %v, %d bytes", fault, err, must(d.AfterKill().Stat("/a")).Size())
+		}
+		if err := f.Preallocate(2); !fault.Cut && (err != nil || size(d) != want) {
+			t.Errorf("%+v: a smaller one then: %v, %d bytes", fault, err, size(d))
+		}
+	}
+}
+
 func TestEqualSeedsGiveEqualDisks(t *testing.T) {
 	d := New()
 	for _, name := range []string{"/a", "/b", "/c"} {

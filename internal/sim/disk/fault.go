@@ -48,7 +48,7 @@ type Fault struct {
 	For  int    // so many operations; 0: one, -1: for ever
 
 	Err   error         // what it returns; nil: it is only slow
-	Short int           // of a write: so many bytes are written before Err
+	Short int           // of a write: so many bytes are written before Err; Preallocate grows by as many
 	Delay time.Duration // it takes so long
 	Cut   bool          // the power is cut there: as PowerCut, and Err is ErrPowerCut
 }

@@ -287,30 +287,47 @@ func (h *file) Sync() error {
 }
 
 func (h *file) Truncate(size int64) error {
-	return h.setSize("truncate", size, false)
-}
-
-func (h *file) Preallocate(size int64) error {
-	return h.setSize("preallocate", size, true)
-}
-
-func (h *file) setSize(op string, size int64, growOnly bool) error {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
 	if h.readOnly {
-		return pathError(op, h.name, syscall.EBADF)
+		return pathError("truncate", h.name, syscall.EBADF)
 	}
 	if err := h.enter(OpTruncate); err != nil {
-		return pathError(op, h.name, err)
+		return pathError("truncate", h.name, err)
 	}
 	switch {
-	case size == h.f.size || growOnly && size < h.f.size:
+	case size == h.f.size:
 		return nil
 	case size > h.d.room(h.f):
 		h.d.failures++
-		return pathError(op, h.name, syscall.ENOSPC)
+		return pathError("truncate", h.name, syscall.ENOSPC)
 	}
 	h.d.resize(h.f, size)
+	return nil
+}
+
+// Preallocate grows as far as the faults and the capacity let it: ext4 leaves it there.
+func (h *file) Preallocate(size int64) error {
+	h.d.mu.Lock()
+	defer h.d.mu.Unlock()
+	if h.readOnly {
+		return pathError("preallocate", h.name, syscall.EBADF)
+	}
+	err := h.enter(OpTruncate)
+	more := max(size-h.f.size, 0)
+	if err != nil {
+		more = int64(h.d.shortened(err, int(more)))
+	}
+	if room := h.d.room(h.f) - h.f.size; more > room {
+		more, err = room, syscall.ENOSPC
+		h.d.failures++
+	}
+	if more > 0 {
+		h.d.resize(h.f, h.f.size+more)
+	}
+	if err != nil {
+		return pathError("preallocate", h.name, err)
+	}
 	return nil
 }
 

@@ -72,7 +72,8 @@ func newDir() *dir {
 }
 
 // Fail lets the n-th operation from now that changes or syncs something fail with err:
-// a write has written its first half then. With ErrDown all later operations fail too.
+// a write has written its first half then, and a Preallocate has grown the file half way, as on
+// ext4. With ErrDown all later operations fail too.
 // n = 0 switches it off.
 func (d *Disk) Fail(n int, err error) {
 	d.mu.Lock()

@@ -114,6 +114,7 @@ func (f *file) Preallocate(size int64) error {
 		return nil
 	}
 	if err := f.d.step(); err != nil {
+		f.ino.truncate((int64(len(f.ino.now)) + size) / 2)
 		return pathErr("preallocate", f.name, err)
 	}
 	f.ino.truncate(size)

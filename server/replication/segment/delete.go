@@ -84,7 +84,7 @@ func (l *Log) cutTail(lo uint64) error {
 	h.flags |= flagCut
 	h.reserved = max(l.o.SegmentBytes, end)
 	// The records keep their checksums, and with them the salt.
-	cut, err := l.install(h, records)
+	cut, err := l.install(h, records, end)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 //	32  4  prev                                        checksum of the last record of the segment
 //	                                                   before, so that foreign files are noticed
 //	36  4  zero
-//	40  8  reserved length                             a shorter file has lost its end
+//	40  8  reserved length, as much as there was room  a shorter file has lost its end
 //	48  8  sequence                                    a renamed file is noticed
 //	56  4  zero
 //	60  4  CRC32C of bytes 0–59
@@ -72,7 +72,7 @@ import (
 //
 // Kinds. A mark has no other purpose than its mark. A close is a mark written by Close,
 // which then gives back the space behind it: a file that is shorter than reserved must end
-// with a close or a seal, or its end is lost. A seal ends a segment that has a
+// with a close, which zeros may follow, or a seal, or its end is lost. A seal ends a segment that has a
 // successor: if the last segment has one, its successor is lost.
 const (
 	headerSize    = 64

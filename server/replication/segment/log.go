@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sort"
 	"sync"
+	"syscall"
 
 	"github.com/hashicorp/raft"
 
@@ -26,6 +27,10 @@ const (
 	// the end: a follower that has stored entries and is told now to apply them, and a
 	// leader's stream to a follower. Too small costs a read from the page cache.
 	DefaultCacheBytes = 8 << 20
+
+	// smallestShare of a segment's length is what a segment has at least if the disk has no room
+	// for all of it: 1 MiB.
+	smallestShare = 64
 
 	// aheadBytes is read at once by who reads entry after entry.
 	aheadBytes = 256 << 10
@@ -191,9 +196,13 @@ func (l *Log) settle(off int64) error {
 		}
 	}
 	if err := s.file.Preallocate(s.reserved); err != nil {
+		if s.size < s.reserved {
+			s.file.Truncate(s.size) // what it has grown by, others need on a full disk; finish bears it as well
+		}
 		return err
 	}
 	s.size = max(s.size, s.reserved)
+	// From here on more than zeros may follow a close: the length has to be durable before, see finish.
 	if err := s.file.Sync(); err != nil {
 		return err
 	}
@@ -336,7 +345,7 @@ func decodeEntry(s *segment, off int64, b []byte, index uint64, out *raft.Log) e
 // begin starts a log whose first entry will be next, and drops all that was before. Called
 // with smu and wmu held.
 func (l *Log) begin(next uint64) error {
-	s, err := l.create(header{flags: flagBegins, first: next, reserved: l.o.SegmentBytes})
+	s, err := l.create(header{flags: flagBegins, first: next, reserved: l.o.SegmentBytes}, headerSize)
 	if err != nil {
 		return err
 	}
@@ -359,9 +368,10 @@ func (l *Log) roll(size int64) error {
 	if err := l.syncTo(old.last()); err != nil {
 		return err
 	}
+	need := headerSize + size
 	s, err := l.create(header{
-		first: old.last() + 1, prev: l.lastCRC, reserved: max(l.o.SegmentBytes, headerSize+size),
-	})
+		first: old.last() + 1, prev: l.lastCRC, reserved: max(l.o.SegmentBytes, need),
+	}, need)
 	if err != nil {
 		return err
 	}
@@ -384,8 +394,8 @@ func (l *Log) roll(size int64) error {
 	return nil
 }
 
-// create makes a segment file, complete and durable under its name.
-func (l *Log) create(h header) (*segment, error) {
+// create makes a segment file, complete and durable under its name. For need see install.
+func (l *Log) create(h header, need int64) (*segment, error) {
 	var salt [8]byte
 	if _, err := io.ReadFull(l.o.Rand, salt[:]); err != nil {
 		return nil, fmt.Errorf("cannot draw a random number: %w", err)
@@ -395,29 +405,32 @@ func (l *Log) create(h header) (*segment, error) {
 	if len(l.segments) > 0 {
 		h.seq = l.tail().seq + 1
 	}
-	return l.install(h, nil)
+	return l.install(h, nil, need)
 }
 
 // install writes a segment with header h and the given records and puts it under its name,
-// over an older one if there is one.
-func (l *Log) install(h header, records []byte) (*segment, error) {
+// over an older one if there is one. Of the length in h it may get less, but at least need.
+func (l *Log) install(h header, records []byte, need int64) (*segment, error) {
 	name := fileName(h.seq, h.first)
 	path := filepath.Join(l.o.Dir, name)
 	f, err := l.o.FS.OpenFile(path+".tmp", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
+	err = l.reserve(f, &h, need)
 	b := append(h.encode(), records...)
-	err = f.Preallocate(h.reserved)
 	if err == nil {
 		_, err = f.WriteAt(b, 0)
 	}
 	if err == nil {
 		err = f.Sync()
 	}
-	if err == nil {
-		err = l.o.FS.Rename(path+".tmp", path)
+	if err != nil {
+		f.Close()
+		l.o.FS.Remove(path + ".tmp") // else the next start does it
+		return nil, err
 	}
+	err = l.o.FS.Rename(path+".tmp", path)
 	if err == nil {
 		err = l.o.FS.SyncDir(l.o.Dir)
 	}
@@ -428,6 +441,27 @@ func (l *Log) install(h header, records []byte) (*segment, error) {
 	s := &segment{header: h, name: name, path: path, file: f, crc0: h.seed(), end: int64(len(b))}
 	s.size = max(h.reserved, s.end)
 	return s, nil
+}
+
+// reserve gives the file of a new segment the length that h names, or a smaller one, which it puts
+// into h. A disk without room for a whole segment is not full: long before it is, clients are
+// refused their writes, and the sessions' entries, which go on, take little.
+func (l *Log) reserve(f vfs.File, h *header, need int64) error {
+	whole, least := h.reserved, max(need, l.o.SegmentBytes/smallestShare)
+	for {
+		err := f.Preallocate(h.reserved)
+		if err == nil && h.reserved < whole {
+			l.o.Logger.Warn("the disk has little room: a log file is shorter than it should be", "bytes", h.reserved, "usual", whole)
+		}
+		if !errors.Is(err, syscall.ENOSPC) || h.reserved <= least {
+			return err
+		}
+		// It may have taken all that there was.
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+		h.reserved = max(h.reserved/2, least)
+	}
 }
 
 // Close makes all entries durable, marks the end of the log as that, gives back the space

@@ -170,7 +170,9 @@ func (l *layout) finish(sc *scan) error {
 	if damaged {
 		return sc.damaged("entry %d is not readable, although it had been stored", sc.last+1)
 	}
-	if s.size < s.reserved && (sc.kind != kindClose || s.size != s.end) {
+	// Opening reserves the space behind a close again before it writes there: if it came only half
+	// way, for want of room or because of a crash, zeros follow, and nothing else.
+	if s.size < s.reserved && (sc.kind != kindClose || torn > 0) {
 		return sc.damaged("the file is cut short: %d bytes of %d, and it was not closed so", s.size, s.reserved)
 	}
 	l.torn = torn

@@ -51,8 +51,8 @@ type conn struct {
 	view        *state.Machine // what a read-only session reads, nil: the node's machine; written under mu, by the reader
 
 	ids      atomic.Pointer[[]wire.ID] // identities; the slice is never changed, only replaced
-	lastSeen atomic.Int64              // when complete frames were last read, Server.nowNs
-	told     atomic.Int64              // when the client last got what it had waited for; written under mu
+	lastSeen atomic.Int64              // when bytes were last read, Server.nowNs
+	told     atomic.Int64              // when the client last got, or took, what it had waited for; written under mu
 	reported atomic.Int64              // the lastSeen that the leader was told of
 	mutual   atomic.Bool               // a client certificate was verified
 
@@ -75,6 +75,7 @@ type conn struct {
 	handshake    []byte        // its create or attach, while that is under way
 	watchesAdded int           // at least the cost of its watches, see addWatch
 	needDrain    bool          // the head of pending is a read that may be served
+	parked       bool          // the reader reads nothing before the client has taken replies, see hearTaking
 	inFlusher    bool          // queued at Server.flushers, or in Server.touched
 	answered     bool          // the log has answered the create or attach of this connection …
 	outcome      state.Outcome // … with this
@@ -158,6 +159,11 @@ func (c *conn) converse() error {
 // frames serves the complete frames in data and says how many bytes they took. After
 // errNoRoom it is called again with what was left; putOff says that it is.
 func (c *conn) frames(data []byte, putOff bool) (used int, err error) {
+	if !putOff {
+		// Also for a part of a frame: a large one may take longer than the timeout, and no ping
+		// can pass it on its way here.
+		c.lastSeen.Store(c.s.nowNs())
+	}
 	served := 0
 	defer func() { // once for all of them: they often come by the dozen
 		if served > 0 {
@@ -175,9 +181,6 @@ func (c *conn) frames(data []byte, putOff bool) (used int, err error) {
 		}
 		if len(data)-used-4 < length {
 			break
-		}
-		if used == 0 && !putOff {
-			c.lastSeen.Store(c.s.nowNs())
 		}
 		err := c.frame(data[used+4 : used+4+length])
 		if errors.Is(err, errNoRoom) {
@@ -220,8 +223,10 @@ func (c *conn) waitForRoom(putOff bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.dead && !c.finishing && (c.outFull() || putOff && c.s.pendingFull(&c.pending)) {
+		c.parked = true
 		c.room.Wait()
 	}
+	c.parked = putOff // what was put off comes before what is to be read
 }
 
 // waitsForLog says whether the client waits for something that only the log can give. Then
@@ -251,8 +256,19 @@ func (c *conn) heardNs(now int64) int64 {
 }
 
 // signNs is the last sign of life. Who waits for an answer cannot be expected to give any, so the
-// answer counts as one.
+// answer counts as one. Nor can one be seen of a client that is not read: see hearTaking.
 func (c *conn) signNs() int64 { return max(c.lastSeen.Load(), c.told.Load()) }
+
+// hearTaking notes that the kernel has taken bytes for the client. While the reader is parked the
+// client's pings lie unread, for as long as a slow link needs for what it has asked for; but a socket
+// that is full has room again only when somebody takes what is in it. While the reader reads it says
+// nothing: events for a client that is dead find room until the socket is full, and must not prolong
+// its session. Called with mu held.
+func (c *conn) hearTaking() {
+	if c.parked {
+		c.told.Store(c.s.nowNs())
+	}
+}
 
 // endSilence ends the connection if its client has been silent for the whole timeout of its
 // session, and says so. It comes before anything that lets the leader end the session: a
@@ -375,6 +391,7 @@ func (c *conn) linger() {
 		c.mu.Unlock()
 		return // nothing that a reset could overtake
 	}
+	c.parked = true // the session lives on if it is the server that ends
 	for !c.dead && (c.pending.len() > 0 || c.out.busy()) {
 		c.room.Wait()
 	}

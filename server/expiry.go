@@ -18,8 +18,8 @@ import (
 // An expiry decides which sessions are over. Every server keeps one up to date with the log;
 // only the leader's acts.
 //
-// Data flow: readers stamp conn.lastSeen with every frame; four times per tick the loop
-// carries the stamps into the tracker, beside those that other servers report (report.go),
+// Data flow: readers stamp conn.lastSeen with all that they read, and conn.told with what a client
+// takes that is not read meanwhile; four times per tick the loop carries the stamps into the tracker, beside those that other servers report (report.go),
 // and asks it who is due; for each it proposes an
 // expiry, which names the connection epoch that it saw, so that it cannot hit a session that
 // has come back meanwhile. An id stays due, and is proposed again each tick, until the

@@ -79,9 +79,10 @@ func (c *conn) weigh() {
 	}
 }
 
-// flush writes what is queued. With wait it blocks while the client is slow; without, it
-// makes one attempt and leaves the rest to a goroutine of its own. One caller at a time
-// writes; the others return at once, since the writer looks at the queue again.
+// flush writes what is queued. With wait, which is for the reader alone, it blocks while the
+// client is slow, and parked stays set until waitForRoom; without, it makes one attempt and
+// leaves the rest to a goroutine of its own. One caller at a time writes; the others return at
+// once, since the writer looks at the queue again.
 func (c *conn) flush(wait bool) {
 	c.mu.Lock()
 	if c.dead || c.out.flushing || len(c.out.queued) == 0 || c.hushed() {
@@ -89,6 +90,7 @@ func (c *conn) flush(wait bool) {
 		return
 	}
 	c.out.flushing = true
+	c.parked = c.parked || wait
 	c.flushLocked(wait)
 }
 
@@ -130,6 +132,7 @@ func (c *conn) flushLocked(wait bool) {
 			c.mu.Unlock()
 			return
 		}
+		c.hearTaking()
 		c.room.Broadcast()
 		if c.needDrain {
 			c.s.flushers.add(c)

@@ -103,7 +103,7 @@ func (s *Server) sweepReadOnly() {
 	s.ro.sweptNs = now
 	for _, c := range s.connections() {
 		c.mu.Lock()
-		if silence := now - c.lastSeen.Load(); c.readOnly && silence > int64(c.timeoutMs)*int64(time.Millisecond) {
+		if silence := now - c.signNs(); c.readOnly && silence > int64(c.timeoutMs)*int64(time.Millisecond) {
 			c.abortLocked()
 		}
 		c.mu.Unlock()

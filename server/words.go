@@ -141,7 +141,7 @@ func (c *conn) describe() fourletter.Connection {
 	if d.SessionID != 0 {
 		timeout = time.Duration(d.TimeoutMs) * time.Millisecond
 	}
-	due := c.s.start.Add(time.Duration(c.lastSeen.Load()) + timeout)
+	due := c.s.start.Add(time.Duration(c.signNs()) + timeout)
 	tick := time.Duration(c.s.cfg.TickTimeMs) * time.Millisecond
 	d.Expires = due.Truncate(tick).Add(tick)
 	d.Stats = c.stats.Snapshot()

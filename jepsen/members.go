@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/jepsen/cluster"
 	"github.com/zkd-project/zkd/jepsen/wire"
+	"github.com/zkd-project/zkd/jepsen/workload"
 	proto "github.com/zkd-project/zkd/wire"
 )
 
@@ -32,12 +33,16 @@ func membersOf(r *run) *memberSet {
 	return &memberSet{c: r.c}
 }
 
-// memberSettings are the lines of zoo.cfg that let any client change the membership.
+// superuser is who changes the membership. Without a superuser anybody would have to be allowed to do
+// everything (skipACL), and the workload acl could not be judged beside it.
+const superuser = "super"
+
+// memberSettings are the lines of zoo.cfg that let the membership be changed.
 func memberSettings(o *Options) []string {
 	if !slices.Contains(o.Nemeses, "member") {
 		return nil
 	}
-	return []string{"reconfigEnabled=true", "skipACL=yes"}
+	return []string{"reconfigEnabled=true", "DigestAuthenticationProvider.superDigest=" + workload.Digest(superuser)}
 }
 
 // Remove implements nemesis.Members.
@@ -134,6 +139,10 @@ func (m *memberSet) open(server int) (*wire.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.Open(nc, server, wire.Session{TimeoutMs: 2 * int32(changePatience/time.Millisecond)}, time.Second,
+	conn, err := wire.Open(nc, server, wire.Session{TimeoutMs: 2 * int32(changePatience/time.Millisecond)}, time.Second,
 		wire.Hooks{Event: func(*wire.Conn, wire.Event) {}, Broken: func(*wire.Conn, string) {}})
+	if err == nil {
+		workload.Identify(conn, superuser)
+	}
+	return conn, err
 }

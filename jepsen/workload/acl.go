@@ -48,13 +48,21 @@ func hash(user string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
+// Digest is how a configuration names an identity.
+func Digest(user string) string { return user + ":" + hash(user) }
+
+// Identify has a connection prove an identity, before whatever is sent next.
+func Identify(c *wire.Conn, user string) {
+	packet := proto.AuthPacket{Scheme: "digest", Auth: []byte(user + ":" + password(user))}
+	c.Send(proto.OpAuth, packet.Append(nil))
+}
+
 // as gives a client an identity, on every connection, and has it look for secrets.
 func as(user string, see func(b []byte)) procOption {
 	return func(o *wire.Options) {
 		o.OnFrame = func(_ *wire.Conn, b []byte) { see(b) }
 		if user != "anonymous" {
-			packet := (&proto.AuthPacket{Scheme: "digest", Auth: []byte(user + ":" + password(user))}).Append(nil)
-			o.OnOpen = func(c *wire.Conn) { c.Send(proto.OpAuth, packet) }
+			o.OnOpen = func(c *wire.Conn) { Identify(c, user) }
 		}
 	}
 }

@@ -217,14 +217,14 @@ func stoppedBySignal(ctx context.Context, err error) bool {
 		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled))
 }
 
-// diskErrors are what a disk says that does not work, or has no room. One that has found an error in
-// itself can only be read.
-var diskErrors = []error{syscall.EIO, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT}
+// hostErrors are what a disk says that does not work, or has no room, and a system that opens no more
+// files. A file system that has found an error in itself can only be read.
+var hostErrors = []error{syscall.EIO, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE}
 
 // startError tells damage and broken disks from a wrong configuration.
 func startError(err error) error {
 	var damage *replication.DamageError
-	if errors.As(err, &damage) || errors.Is(err, replication.ErrFailed) || slices.ContainsFunc(diskErrors, func(e error) bool { return errors.Is(err, e) }) {
+	if errors.As(err, &damage) || errors.Is(err, replication.ErrFailed) || slices.ContainsFunc(hostErrors, func(e error) bool { return errors.Is(err, e) }) {
 		return &brokenError{err}
 	}
 	return err

@@ -41,6 +41,7 @@ func TestBrokenDiskAtTheStartHasItsExitCode(t *testing.T) {
 		{fmt.Errorf("cannot create the log: %w", &os.PathError{Op: "write", Path: "a", Err: syscall.ENOSPC}), true},
 		{fmt.Errorf("cannot create the log: %w", &os.PathError{Op: "write", Path: "a", Err: syscall.EDQUOT}), true},
 		{fmt.Errorf("cannot begin a new database: %w", &os.PathError{Op: "open", Path: "a", Err: syscall.EROFS}), true},
+		{fmt.Errorf("cannot open a snapshot: %w", &os.PathError{Op: "open", Path: "a", Err: syscall.EMFILE}), true},
 		{fmt.Errorf("wait for a leader: %w: %w", replication.ErrFailed, syscall.EIO), true},
 		{&replication.DamageError{File: "a"}, true},
 		{&os.PathError{Op: "mkdir", Path: "a", Err: syscall.EACCES}, false},

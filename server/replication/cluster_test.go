@@ -226,18 +226,25 @@ func (v *voice) settled() {
 // await waits until cond, which is asked with mu held.
 func (v *voice) await(what string, cond func() bool) {
 	v.cluster.t.Helper()
-	timeout := time.After(patience)
+	if !v.comes(cond, patience) {
+		v.cluster.t.Fatalf("member %d waited in vain for %s", v.number, what)
+	}
+}
+
+// comes says whether cond, which is asked with mu held, comes to hold within the limit.
+func (v *voice) comes(cond func() bool, limit time.Duration) bool {
+	timeout := time.After(limit)
 	for {
 		v.mu.Lock()
 		ok, changed := cond(), v.changed
 		v.mu.Unlock()
 		if ok {
-			return
+			return true
 		}
 		select {
 		case <-changed:
 		case <-timeout:
-			v.cluster.t.Fatalf("member %d waited in vain for %s", v.number, what)
+			return false
 		}
 	}
 }

@@ -55,11 +55,23 @@ func (n *Node) Transfer(ctx context.Context, number int) (leader int, err error)
 	if n.peers == nil || !n.up.Load() {
 		return 0, ErrAlone
 	}
-	before := n.leadership().leader
+	self := n.stores.id.serverID()
+	l := n.leadership()
+	for n.Leads() && l.leader != self { // it has just begun to, and was not told yet
+		select {
+		case <-l.changed:
+		case <-n.dead:
+			return 0, n.deadError()
+		case <-ctx.Done():
+			return 0, contextError(ctx, "the leader")
+		}
+		l = n.leadership()
+	}
+	before := l.leader
 	switch {
 	case before == "":
 		return 0, ErrNotLeader
-	case before == n.stores.id.serverID():
+	case before == self:
 		err = n.transferTo(ctx, number)
 	default:
 		err = n.askTransfer(ctx, before, number)

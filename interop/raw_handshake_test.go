@@ -120,6 +120,9 @@ var handshakeCases = []rawCase{
 		c.burst(k.bytes("closeSession with a body", opClose, body{}.str("unread")), k.get("/", false), k.set("~", []byte("late"), -1))
 		// What comes behind is not done. ZooKeeper may still find the time to say why not.
 		k.lines = slices.DeleteFunc(k.lines, func(line string) bool { return strings.HasSuffix(line, " err=-112") })
+		if closed := "  closed without a reply"; k.lines[len(k.lines)-1] != closed { // it has found it for all of them
+			k.lines = append(k.lines, closed)
+		}
 		c = k.open("")
 		c.codes("nothing was written: set at version 0", k.set("~", nil, 0))
 		c.end()

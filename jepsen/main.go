@@ -68,10 +68,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		return errors.New("say what to do: " + commands)
 	}
 	name, args := args[0], args[1:]
-	if len(args) > 0 && isHelp(args[0]) && slices.Contains([]string{"list", "check", "replay", "shrink", "abuse", "sim"}, name) {
-		name = "help" // these have hardly a flag
-	}
-	if isHelp(name) {
+	hasFlags := slices.Contains([]string{"run", "all", "regress", "mutants"}, name) // and help for them
+	if isHelp(name) || len(args) > 0 && isHelp(args[0]) && !hasFlags {
 		name = "help"
 	}
 	switch name {

@@ -19,10 +19,10 @@ import (
 // only the leader's acts.
 //
 // Data flow: readers stamp conn.lastSeen with all that they read, and conn.told with what a client
-// takes that is not read meanwhile; four times per tick the loop carries the stamps into the tracker, beside those that other servers report (report.go),
-// and asks it who is due; for each it proposes an
-// expiry, which names the connection epoch that it saw, so that it cannot hit a session that
-// has come back meanwhile. An id stays due, and is proposed again each tick, until the
+// takes that is not read meanwhile; four times per tick the loop carries the stamps into the
+// tracker, beside those that other servers report (report.go), and asks it who is due; for each
+// it proposes an expiry, which names the connection epoch that it saw, so that it cannot hit a
+// session that has come back meanwhile. An id stays due, and is proposed again each tick, until the
 // expiry is applied. A client that waits for the log counts as alive: our delay must not
 // cost it its session.
 //

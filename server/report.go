@@ -13,22 +13,21 @@ import (
 
 // How the leader learns which sessions live, wherever their clients are connected.
 //
-// Every other server reports to the leader four times per tick and answerWindow, also when there
-// is nothing new: the sessions of which it has heard since, and how long ago. The leader
-// acknowledges with the time on its clock, which the next report returns: so the leader has a
-// time that lies before the report was made.
+// Every other server reports to the leader four times in a tick, or in answerWindow where that is
+// shorter, also when there is nothing new: the sessions of which it has heard since, and how long
+// ago. The leader acknowledges with the time on its clock, which the next report returns: so the
+// leader has a time that lies before the report was made.
 //
 // A client may only believe what the leader knows. So a server whose last acknowledged report
-// is older than answerWindow sends nothing to its clients, pings included (mayAnswer). A leader believes
-// itself, and takes reports, while a majority has confirmed within surelyLed that it leads: one that
-// is cut off learns late that another one does. And the
-// leader expires a session only when the server that holds it has reported after the
-// deadline, or has been silent for so long that nobody can have been answered there within
-// the timeout (expiry.over). Else a server that is cut off would answer pings of a session
-// that the leader expires, and two clients would hold one lock. Whom a report shows to have
-// been silent for the whole timeout has no connection any more when it leaves: what the client
-// sends while the leader decides gets no answer. Nor has, when the server is acknowledged again,
-// who could not be answered for so long that the leader needed no report.
+// is older than answerWindow sends nothing to its clients, pings included (mayAnswer). A leader
+// believes itself, and takes reports, while a majority has confirmed within surelyLed that it leads:
+// one that is cut off learns late that another one does. And the leader expires a session only when
+// the server that holds it has reported after the deadline, or has been silent for so long that
+// nobody can have been answered there within the timeout (expiry.over). Else a server that is cut
+// off would answer pings of a session that the leader expires, and two clients would hold one lock.
+// Whom a report shows to have been silent for the whole timeout has no connection any more when it
+// leaves: what the client sends while the leader decides gets no answer. Nor has, when the server is
+// acknowledged again, who could not be answered for so long that the leader needed no report.
 //
 //	report  8 boot nonce of the sender
 //	        8 the leader's time in the last acknowledgement; 0 if there is none, if not

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,14 +39,25 @@ func awaitLeader(ctx context.Context, t *testing.T, cl *local.Cluster) int {
 	}
 }
 
+// startThree starts three servers with settings, each as KEY=VALUE, and waits for a leader.
+func startThree(ctx context.Context, t *testing.T, settings ...string) (cl *local.Cluster, leader int) {
+	t.Helper()
+	o := local.Options{Nodes: 3}
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		o.Settings = append(o.Settings, config.Override{Key: key, Value: value, Origin: "test"})
+	}
+	cl, err := local.Start(ctx, o)
+	require.NoError(t, err)
+	return cl, awaitLeader(ctx, t, cl)
+}
+
 // cutOff cuts off a leader whose client holds a lock; false says that the session of the client was over
 // before that.
 func cutOff(ctx context.Context, t *testing.T) (shown bool) {
 	const timeout = 2 * time.Second
-	cl, err := local.Start(ctx, local.Options{Nodes: 3, Settings: []config.Override{{Key: "tickTime", Value: "200", Origin: "test"}}})
-	require.NoError(t, err)
+	cl, leader := startThree(ctx, t, "tickTime=200")
 	defer func() { require.NoError(t, cl.Close()) }()
-	leader := awaitLeader(ctx, t, cl)
 	holder, err := client.Dial(ctx, cl.Addr(leader), client.WithTimeout(timeout))
 	require.NoError(t, err)
 	defer holder.Close(ctx)

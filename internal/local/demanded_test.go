@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/config"
-	"github.com/zkd-project/zkd/internal/local"
 )
 
 // The end of a session that somebody asks for outlives a break of the way to the leader, with which what
@@ -17,14 +15,8 @@ import (
 func TestTheEndThatSomebodyAsksForOutlivesABreak(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cl, err := local.Start(ctx, local.Options{Nodes: 3, Settings: []config.Override{
-		{Key: "tickTime", Value: "1000", Origin: "test"},
-		{Key: "maxSessionTimeout", Value: "3600000", Origin: "test"},
-		{Key: "syncLimit", Value: "1000", Origin: "test"},
-	}})
-	require.NoError(t, err)
+	cl, leader := startThree(ctx, t, "tickTime=1000", "maxSessionTimeout=3600000", "syncLimit=1000")
 	defer func() { require.NoError(t, cl.Close()) }()
-	leader := awaitLeader(ctx, t, cl)
 	follower := leader%3 + 1
 	holder, err := client.Dial(ctx, cl.Addr(leader), client.WithTimeout(10*time.Minute))
 	require.NoError(t, err)

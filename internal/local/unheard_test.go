@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/config"
-	"github.com/zkd-project/zkd/internal/local"
 	"github.com/zkd-project/zkd/wire"
 )
 
@@ -23,14 +21,9 @@ import (
 func TestServerThatWasCutOffAnswersNobodyWhoseSessionMayBeOver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cl, err := local.Start(ctx, local.Options{Nodes: 3, Settings: []config.Override{
-		{Key: "tickTime", Value: "200", Origin: "test"},
-		{Key: "maxSessionTimeout", Value: "3600000", Origin: "test"},
-		{Key: "syncLimit", Value: "100000", Origin: "test"}, // it keeps its clients, however long that takes
-	}})
-	require.NoError(t, err)
+	// It keeps its clients, however long that takes.
+	cl, leader := startThree(ctx, t, "tickTime=200", "maxSessionTimeout=3600000", "syncLimit=100000")
 	defer func() { require.NoError(t, cl.Close()) }()
-	leader := awaitLeader(ctx, t, cl)
 	cut := leader%3 + 1
 	other, err := client.Dial(ctx, cl.Addr(leader), client.WithTimeout(patience))
 	require.NoError(t, err)

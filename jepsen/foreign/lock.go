@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	lockPath    = root
 	lockClients = 3
 	lockTimeout = 1500 * time.Millisecond // of sessions, so that several end in a run of seconds
 	// acquireSeconds is for those who are before it in the queue, and for some of them to expire.
@@ -44,7 +43,7 @@ var errGivenUp = errors.New("its place in the queue goes with its session")
 
 // lockOnce takes the lock, holds it and lets it go. Whatever goes wrong, the client is given up.
 func (c *child) lockOnce(ctx context.Context) error {
-	got, err := c.told(question{Do: "acquire", Path: lockPath, Value: strconv.Itoa(c.id), Seconds: acquireSeconds})
+	got, err := c.told(question{Do: "acquire", Path: root, Value: strconv.Itoa(c.id), Seconds: acquireSeconds})
 	if err != nil || got.Lost != "" || got.Code != 0 {
 		return errors.Join(errGivenUp, err)
 	}
@@ -54,7 +53,7 @@ func (c *child) lockOnce(ctx context.Context) error {
 		return errGivenUp
 	}
 	// Who is first in the queue is so while its node is there, which belongs to the session that holds.
-	node := lockPath + "/" + got.Value
+	node := root + "/" + got.Value
 	seen, err := c.ask(question{Do: "exists", Path: node})
 	if err != nil || seen.Lost != "" || seen.Code != 0 || seen.Owner != c.session || seen.Session != c.session {
 		return errors.Join(errGivenUp, err)
@@ -89,7 +88,7 @@ func (c *child) hold(ctx context.Context, node string, number int64, seen answer
 	now := c.e.Rec.Now()
 	held := history.Op{
 		Begin: begin, End: min(now, alive+int64(lockTimeout)), Kind: history.Info, F: "held",
-		Proc: c.id, Session: session, Key: lockPath, Arg: number,
+		Proc: c.id, Session: session, Key: root, Arg: number,
 	}
 	c.e.Rec.Add(held)
 	held.F, held.End = "held-blindly", now
@@ -97,7 +96,7 @@ func (c *child) hold(ctx context.Context, node string, number int64, seen answer
 	if err != nil {
 		return err
 	}
-	if a, err := c.told(question{Do: "release", Path: lockPath}); err != nil || a.Lost != "" || a.Code != 0 {
+	if a, err := c.told(question{Do: "release", Path: root}); err != nil || a.Lost != "" || a.Code != 0 {
 		return errors.Join(errGivenUp, err)
 	}
 	return nil
@@ -141,7 +140,7 @@ func (l *Client) takeOnce(ctx context.Context, e *workload.Env) (lost string, er
 		return "", err
 	}
 	defer c.close()
-	for _, q := range []question{{Do: "acquire", Path: lockPath, Value: "last", Seconds: lastSeconds}, {Do: "release"}} {
+	for _, q := range []question{{Do: "acquire", Path: root, Value: "last", Seconds: lastSeconds}, {Do: "release"}} {
 		if a, err := c.ask(q); err != nil || a.Lost != "" || a.Code != 0 {
 			return fmt.Sprintf("%s: %s, code %d", q.Do, a.Lost, a.Code), err
 		}

@@ -11,55 +11,6 @@ import (
 	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
-// play puts members in the place of others that answer their leader and store nothing.
-func play(t *testing.T, c *trio, leader *voice, parts []*voice) {
-	t.Helper()
-	type part struct {
-		host, cluster string
-		id            raft.ServerID
-	}
-	var list []part
-	for _, v := range parts {
-		list = append(list, part{v.host(), v.node.ClusterID(), v.node.stores.id.serverID()})
-	}
-	for i, v := range parts {
-		p := list[i]
-		v.stop()
-		played, err := peer.New(peer.Options{
-			ID: p.id, Cluster: p.cluster, Listen: p.host + ":2888", Network: c.net.Host(p.host), Resolve: leader.node.resolve,
-		})
-		require.NoError(t, err)
-		over := make(chan struct{})
-		go func() {
-			for {
-				select {
-				case rpc := <-played.Consumer():
-					rpc.Respond(answerOf(p.id, rpc.Command), nil)
-				case <-over:
-					return
-				}
-			}
-		}()
-		t.Cleanup(func() { close(over); played.Close() })
-	}
-}
-
-// answerOf accepts a leader, and none of its entries.
-func answerOf(id raft.ServerID, command any) any {
-	h := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(id)}
-	switch m := command.(type) {
-	case *raft.AppendEntriesRequest:
-		return &raft.AppendEntriesResponse{RPCHeader: h, Term: m.Term, LastLog: m.PrevLogEntry, Success: len(m.Entries) == 0}
-	case *raft.RequestVoteRequest:
-		return &raft.RequestVoteResponse{RPCHeader: h, Term: m.Term, Granted: true}
-	case *raft.RequestPreVoteRequest:
-		return &raft.RequestPreVoteResponse{RPCHeader: h, Term: m.Term, Granted: true}
-	case *raft.TimeoutNowRequest:
-		return &raft.TimeoutNowResponse{RPCHeader: h}
-	}
-	return nil
-}
-
 func TestALeaderClosesThoughAMajorityStoresNothing(t *testing.T) {
 	c := newTrio(t, 3)
 	for _, v := range c.members {
@@ -68,7 +19,9 @@ func TestALeaderClosesThoughAMajorityStoresNothing(t *testing.T) {
 	c.start(1, 2, 3)
 	c.sessions()
 	leader := c.leader()
-	play(t, c, leader, c.others(leader))
+	for _, v := range c.others(leader) { // which answer, and store nothing
+		c.playAs(leader, v, func(id raft.ServerID, rpc raft.RPC) { rpc.Respond(answerOf(id, rpc.Command), nil) })
+	}
 	// It may have lost the leadership for a moment; the others elect it again.
 	var last uint64
 	awaitCondition(t, "an entry that nobody stores", func() bool {

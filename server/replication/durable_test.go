@@ -13,7 +13,6 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/internal/vfs/vfstest"
-	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
 // A stuckFS is a disk whose log cannot be synced while it is stuck.
@@ -85,20 +84,6 @@ func stuckTrio(t *testing.T) (*trio, []*stuckFS) {
 		t.Cleanup(s.free)
 	}
 	return c, stuck
-}
-
-// play has another member than the leader make way for one that the test plays.
-func (c *trio) play(leader *voice) (played *peer.Transport, id raft.ServerID, absent *voice) {
-	c.t.Helper()
-	other := c.members[leader.number%3]
-	id, cluster := other.node.stores.id.serverID(), other.node.ClusterID()
-	other.stop()
-	played, err := peer.New(peer.Options{
-		ID: id, Cluster: cluster, Listen: other.host() + ":2888", Network: c.net.Host(other.host()), Resolve: leader.node.resolve,
-	})
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { played.Close() })
-	return played, id, other
 }
 
 // append has a leader write something, and returns the end of its log when that is in it. A sync that
@@ -182,7 +167,8 @@ func TestWhatWasWrittenAsLeaderIsSyncedBeforeASuccessorHearsOfIt(t *testing.T) {
 		leader := c.leader()
 		leader.write()
 		leader.settled()
-		played, id, other := c.play(leader)
+		other := c.members[leader.number%3]
+		played, id := c.play(leader, other)
 
 		disk := stuck[leader.number-1]
 		disk.stick()

@@ -8,8 +8,6 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
-
-	"github.com/zkd-project/zkd/server/replication/peer"
 )
 
 // A hungHeir is a member whose raft the test plays: it answers until it hangs, with its connections open.
@@ -28,47 +26,27 @@ func playHeir(t *testing.T) (c *trio, leader, third *voice, h *hungHeir) {
 	leader = c.leader()
 	heir := c.others(leader)[0]
 	third = c.others(leader)[1]
-	h = &hungHeir{id: heir.node.stores.id.serverID(), asked: make(chan struct{}, 100)}
-	cluster := heir.node.ClusterID()
-	heir.stop()
-	played, err := peer.New(peer.Options{
-		ID: h.id, Cluster: cluster, Listen: heir.host() + ":2888", Network: c.net.Host(heir.host()), Resolve: leader.node.resolve,
-	})
-	require.NoError(t, err)
-	over := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case rpc := <-played.Consumer():
-				h.answer(rpc)
-			case <-over:
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		close(over)
-		require.NoError(t, played.Close())
-	})
+	h = &hungHeir{asked: make(chan struct{}, 100)}
+	h.id = c.playAs(leader, heir, h.answer)
 	awaitCondition(t, "the heir", func() bool { return c.leader() == leader && leader.node.caughtUp(h.id) && leader.node.inContact(h.id) })
 	leader.write()
 	leader.settled()
 	return c, leader, third, h
 }
 
-func (h *hungHeir) answer(rpc raft.RPC) {
+func (h *hungHeir) answer(id raft.ServerID, rpc raft.RPC) {
 	if h.hangs.Load() {
 		return
 	}
 	switch m := rpc.Command.(type) {
 	case *raft.AppendEntriesRequest:
-		answer := answerOf(h.id, m).(*raft.AppendEntriesResponse)
+		answer := answerOf(id, m).(*raft.AppendEntriesResponse)
 		answer.Success, answer.LastLog = true, m.PrevLogEntry+uint64(len(m.Entries))
 		rpc.Respond(answer, nil)
 	case *raft.TimeoutNowRequest:
 		h.asked <- struct{}{}
 	default:
-		rpc.Respond(answerOf(h.id, m), nil)
+		rpc.Respond(answerOf(id, m), nil)
 	}
 }
 

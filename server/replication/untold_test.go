@@ -58,7 +58,7 @@ func TestAnEntryThatCannotBeSyncedIsNotAcknowledged(t *testing.T) {
 		leader := c.leader()
 		leader.write()
 		leader.settled()
-		played, id, _ := c.play(leader)
+		played, id := c.play(leader, c.members[leader.number%3])
 
 		disk := disks[leader.number-1]
 		die := sync.OnceFunc(func() { close(disk.die) })

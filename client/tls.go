@@ -5,8 +5,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
-	"time"
 )
 
 // TLSFiles is a TLS configuration in PEM files, read again when they change:
@@ -22,14 +22,8 @@ type TLSFiles struct {
 	ServerName string // to be verified instead of the name in the list of servers
 
 	mu     sync.Mutex
-	stamps [3]stamp
+	stamps [3]os.FileInfo // of the files that conf was read from; nil for a name that is empty
 	conf   *tls.Config
-}
-
-// A stamp tells whether a file has changed.
-type stamp struct {
-	size int64
-	mod  time.Time
 }
 
 // Config returns the configuration. Files that are being replaced and cannot be read as they
@@ -38,7 +32,7 @@ func (f *TLSFiles) Config() (*tls.Config, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	stamps, err := f.look()
-	if err == nil && (f.conf == nil || stamps != f.stamps) {
+	if err == nil && (f.conf == nil || !slices.EqualFunc(stamps[:], f.stamps[:], sameFile)) {
 		var conf *tls.Config
 		if conf, err = f.load(); err == nil {
 			f.conf, f.stamps = conf, stamps
@@ -50,18 +44,25 @@ func (f *TLSFiles) Config() (*tls.Config, error) {
 	return f.conf, nil
 }
 
-func (f *TLSFiles) look() (stamps [3]stamp, err error) {
+func (f *TLSFiles) look() (stamps [3]os.FileInfo, err error) {
 	for i, name := range []string{f.CAFile, f.CertFile, f.KeyFile} {
 		if name == "" {
 			continue
 		}
-		info, err := os.Stat(name)
-		if err != nil {
+		if stamps[i], err = os.Stat(name); err != nil {
 			return stamps, err
 		}
-		stamps[i] = stamp{info.Size(), info.ModTime()}
 	}
 	return stamps, nil
+}
+
+// sameFile says that a file has not changed. The time alone does not tell: file systems count it in
+// milliseconds, and a certificate that takes another's place is often of its size.
+func sameFile(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 func (f *TLSFiles) load() (*tls.Config, error) {

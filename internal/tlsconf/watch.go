@@ -3,6 +3,7 @@ package tlsconf
 import (
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,8 @@ type watcher struct {
 
 	lastPoll atomic.Int64 // Unix nanoseconds
 
-	mu     sync.Mutex // held while the files are read: one reader is enough
-	stamps []stamp    // guarded by mu; of the files as they were last tried
+	mu     sync.Mutex    // held while the files are read: one reader is enough
+	stamps []os.FileInfo // guarded by mu; of the files as they were last tried
 }
 
 // read reads the files now.
@@ -51,7 +52,7 @@ func (w *watcher) poll() {
 		return
 	}
 	defer w.mu.Unlock()
-	if stampsEqual(w.stamps, stampAll(w.files())) {
+	if sameStamps(w.stamps, stampAll(w.files())) {
 		return
 	}
 	if err := w.readLocked(); err != nil {
@@ -72,27 +73,24 @@ func (w *watcher) files() []string {
 	return names
 }
 
-// A stamp tells whether a file has changed. A file that is missing has the zero stamp.
-type stamp struct {
-	modified time.Time
-	size     int64
-}
-
-func stampAll(names []string) []stamp {
-	stamps := make([]stamp, len(names))
+// stampAll tells what files were there and of which state; nil is one that is missing.
+func stampAll(names []string) []os.FileInfo {
+	stamps := make([]os.FileInfo, len(names))
 	for i, name := range names {
 		if info, err := os.Stat(name); err == nil {
-			stamps[i] = stamp{info.ModTime(), info.Size()}
+			stamps[i] = info
 		}
 	}
 	return stamps
 }
 
-func stampsEqual(a, b []stamp) bool {
-	for i := range a {
-		if a[i].size != b[i].size || !a[i].modified.Equal(b[i].modified) {
-			return false
+// sameStamps says that nothing has changed. The time alone does not tell: file systems count it in
+// milliseconds, and a certificate that takes another's place is often of its size.
+func sameStamps(a, b []os.FileInfo) bool {
+	return slices.EqualFunc(a, b, func(x, y os.FileInfo) bool {
+		if x == nil || y == nil {
+			return x == nil && y == nil
 		}
-	}
-	return true
+		return os.SameFile(x, y) && x.Size() == y.Size() && x.ModTime().Equal(y.ModTime())
+	})
 }

@@ -107,7 +107,7 @@ func (p *Proc) fill(ctx context.Context, folder string) {
 
 // crowd opens sessions that only live. Their clients record their fate.
 func (e *Env) crowd(ctx context.Context, wg *sync.WaitGroup) {
-	const openers = 16
+	openers := 16 * max(1, e.Scale) // some hundred tries at a server that is away must not take a timeout
 	total := e.share(bulkSessions)
 	for i := range openers {
 		wg.Go(func() {

@@ -56,18 +56,11 @@ func (n *Node) Transfer(ctx context.Context, number int) (leader int, err error)
 		return 0, ErrAlone
 	}
 	self := n.stores.id.serverID()
-	l := n.leadership()
-	for n.Leads() && l.leader != self { // it has just begun to, and was not told yet
-		select {
-		case <-l.changed:
-		case <-n.dead:
-			return 0, n.deadError()
-		case <-ctx.Done():
-			return 0, contextError(ctx, "the leader")
-		}
-		l = n.leadership()
+	// Who has just begun to lead was not told yet.
+	before, err := n.awaitLeader(ctx, "the leader", func(l raft.ServerID) bool { return l == self || !n.Leads() })
+	if err != nil {
+		return 0, err
 	}
-	before := l.leader
 	switch {
 	case before == "":
 		return 0, ErrNotLeader
@@ -84,17 +77,28 @@ func (n *Node) Transfer(ctx context.Context, number int) (leader int, err error)
 
 // successor waits for the leader after a transfer.
 func (n *Node) successor(ctx context.Context, before raft.ServerID, number int) (int, error) {
+	leader, err := n.awaitLeader(ctx, "the new leader", func(l raft.ServerID) bool {
+		return l != "" && (l != before || peer.Number(before) == number)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return peer.Number(leader), nil
+}
+
+// awaitLeader waits until what is known of the leader, "" if nothing, is what the caller waits for.
+func (n *Node) awaitLeader(ctx context.Context, what string, good func(raft.ServerID) bool) (raft.ServerID, error) {
 	for {
 		l := n.leadership()
-		if l.leader != "" && (l.leader != before || peer.Number(before) == number) {
-			return peer.Number(l.leader), nil
+		if good(l.leader) {
+			return l.leader, nil
 		}
 		select {
 		case <-l.changed:
 		case <-n.dead:
-			return 0, n.deadError()
+			return "", n.deadError()
 		case <-ctx.Done():
-			return 0, contextError(ctx, "the new leader")
+			return "", contextError(ctx, what)
 		}
 	}
 }
